@@ -1,0 +1,162 @@
+/* libie: the public C API of amd-infer.
+ *
+ * A *model* (weights, vocabulary, op lists) is read-only after it is opened and may be shared by threads. A *context*
+ * (sequences and their state) is mutable and belongs to one thread at a time. The library never exits, aborts or prints:
+ * every failure comes back as a status code, with one line of text in the ie_error that the caller owns.
+ *
+ * Tokens are int32_t ids in [0, vocabulary). Text is UTF-8 with explicit lengths; it may hold NUL bytes.
+ */
+#ifndef IE_H
+#define IE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define IE_VERSION "0.1.0"
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+    IE_OK = 0,
+    IE_E_ARG,         /* an argument of the caller is out of range */
+    IE_E_IO,          /* a file could not be opened, read or written */
+    IE_E_FORMAT,      /* a file or text is malformed */
+    IE_E_UNSUPPORTED, /* well-formed, but of a kind this engine does not run */
+    IE_E_NOMEM,       /* memory (host or device) does not suffice */
+    IE_E_FULL,        /* a context or page pool has no room left */
+    IE_E_NUMERIC,     /* a non-finite activation was seen */
+    IE_E_CANCELLED,   /* a progress callback asked to stop */
+    IE_E_DEVICE,      /* the backend's device or driver failed */
+} ie_status;
+
+/* One line that names the thing, its value and what is allowed. Owned by the caller; always NUL-terminated. */
+typedef struct {
+    ie_status code;
+    char msg[500];
+} ie_error;
+
+/* ---- model -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ie_model ie_model;
+typedef struct ie_ctx ie_ctx;
+
+/* Called from time to time during long work with a fraction in [0, 1]; a non-zero result cancels (IE_E_CANCELLED). */
+typedef int (*ie_progress_fn)(void *user, const char *what, double fraction);
+
+typedef struct {
+    const char *backend; /* "auto", "cpu" (NULL = "auto") */
+    int threads;         /* worker threads, 0 = one per core available to the process */
+    int vocab_only;      /* read metadata and vocabulary, no weights */
+    ie_progress_fn progress;
+    void *progress_user;
+} ie_model_params;
+
+/* What a model is, for people and for callers that size buffers. Strings live as long as the model. */
+typedef struct {
+    const char *arch, *name, *backend, *simd;
+    int32_t n_vocab, n_ctx_train, n_layer, n_embd, n_head, n_head_kv, head_dim;
+    uint64_t n_params;
+    uint64_t file_bytes;    /* tensor data in the file(s) */
+    uint64_t weight_bytes;  /* weights as kept by the backend */
+    uint64_t token_bytes;   /* weight bytes read to decode one token */
+    uint64_t kv_bytes_page; /* bytes of one KV page (32 positions, all layers) */
+    int32_t bos, eos, eot;  /* -1 where the vocabulary has none */
+} ie_model_info;
+
+/* Opens a GGUF file (the first of a split set works for the set). NULL on failure, with *err filled.
+ * params may be NULL for the defaults. The model must outlive its contexts; close with ie_model_close. */
+ie_model *ie_model_open(const char *path, const ie_model_params *params, ie_error *err);
+void ie_model_close(ie_model *m); /* NULL is allowed */
+void ie_model_get_info(const ie_model *m, ie_model_info *out);
+
+/* ---- text --------------------------------------------------------------------------------------------------------- */
+
+enum {
+    IE_TOK_ADD_SPECIAL = 1,   /* add BOS / EOS where the vocabulary's add_bos / add_eos flags say so */
+    IE_TOK_PARSE_SPECIAL = 2, /* trusted text: special tokens written out in it become control tokens */
+};
+
+/* Tokenizes len bytes. On success *out is an array of *n ids owned by the caller (free with ie_free). */
+ie_status ie_tokenize(const ie_model *m, const char *text, size_t len, unsigned flags, int32_t **out, size_t *n,
+                      ie_error *err);
+
+enum { IE_DETOK_SPECIAL = 1 }; /* render control tokens as their text instead of leaving them out */
+
+/* Bytes of n tokens as one buffer (*out, *len; NUL-terminated for convenience, free with ie_free). */
+ie_status ie_detokenize(const ie_model *m, const int32_t *ids, size_t n, unsigned flags, char **out, size_t *len,
+                        ie_error *err);
+
+/* True for tokens that end a text or a turn. */
+int ie_token_is_end(const ie_model *m, int32_t id);
+
+void ie_free(void *p); /* frees what the functions of this header hand out */
+
+/* ---- context ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    int32_t n_ctx;  /* positions per sequence; 0 = the model's length or what memory allows */
+    int32_t n_seq;  /* sequences, 1 .. 64 (0 = 1) */
+    int32_t chunk;  /* prompt tokens per prefill step, 1 .. 512 (0 = 512 on the CPU) */
+} ie_ctx_params;
+
+ie_ctx *ie_ctx_new(ie_model *m, const ie_ctx_params *params, ie_error *err);
+void ie_ctx_free(ie_ctx *c);
+int32_t ie_ctx_size(const ie_ctx *c); /* positions per sequence */
+
+typedef enum { IE_DECODE, IE_PREFILL } ie_phase;
+
+/* T tokens, each with its sequence and position. A sequence's tokens are contiguous in the arrays and ascending; its
+ * first position equals the sequence's length. Decode: T <= 16. Prefill: T <= chunk. */
+typedef struct {
+    ie_phase phase;
+    int32_t n;
+    const int32_t *token, *seq, *pos; /* each n long */
+    const uint8_t *want_logits;       /* n long, or NULL: the last token of each sequence only */
+} ie_batch;
+
+/* Runs one batch. After success, ie_logits gives the rows asked for. On failure no sequence has changed length. */
+ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err);
+
+/* Logits (n_vocab floats) of batch element i of the last ie_eval; NULL if they were not asked for.
+ * Valid until the next call that takes this context. */
+const float *ie_logits(ie_ctx *c, int32_t i);
+
+/* Makes sequence seq hold exactly a prefix of tokens[0 .. n): what it already shares with the list is kept, the rest is
+ * dropped. *have is the number of tokens kept (at most n - 1, so that there is always one to evaluate, unless n = 0). */
+ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, ie_error *err);
+
+/* Evaluates tokens[*have .. n) of the full list by prefill chunks, after ie_seq_sync; logits of the last one remain. */
+ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user,
+                    ie_error *err);
+
+/* Drops the positions from len on. A model with recurrent layers may refuse (IE_E_UNSUPPORTED). */
+ie_status ie_seq_truncate(ie_ctx *c, int32_t seq, int32_t len, ie_error *err);
+int32_t ie_seq_len(const ie_ctx *c, int32_t seq);
+
+/* ---- sampling ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    float temp;           /* 0 = greedy */
+    int32_t top_k;        /* 0 = no limit */
+    float top_p, min_p;   /* 1 and 0 = no limit */
+    float repeat_penalty; /* 1 = none; on the last repeat_last tokens */
+    int32_t repeat_last;
+    uint64_t seed;
+} ie_sampling;
+
+void ie_sampling_default(ie_sampling *s);
+
+/* Chooses a token from one row of logits. index is the number of the output token: one random number is drawn for each,
+ * from the seed and the index alone (docs/NUMERICS.md). history (n_history ids, newest last) serves the penalties.
+ * IE_E_NUMERIC if no logit is finite. */
+ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, const int32_t *history,
+                    int32_t n_history, uint64_t index, int32_t *out, ie_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
