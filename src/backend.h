@@ -1,0 +1,88 @@
+/* What a backend must do. The CPU backend is src/cpu/backend.c; GPU backends implement the same table.
+ *
+ * A backend holds one model's weight memory and any number of *states* (one per context): an arena for the activations of
+ * a step, a pool of KV pages, and later recurrent state. It knows ops, not models. */
+#ifndef IE_BACKEND_H
+#define IE_BACKEND_H
+
+#include "model/weights.h"
+
+typedef struct ie_backend ie_backend;
+typedef struct ie_state ie_state;
+
+/* The KV geometry of a model: all layers alike. A page holds, for each KV layer and each KV head, K [hdp/8][32][8] then
+ * V [32][hdp] in f16, hdp = ie_head_pad(hd):
+ *   byte of (page, layer, head) = ((page * n_layer + layer) * n_kv + head) * hdp * 32 * 2 elements * 2 bytes. */
+typedef struct {
+    uint32_t n_layer, n_kv, hd;
+} ie_kv_shape;
+
+static inline uint64_t ie_kv_head_elems(const ie_kv_shape *s) { return (uint64_t)ie_head_pad(s->hd) * IE_PAGE * 2u; }
+static inline uint64_t ie_kv_page_bytes(const ie_kv_shape *s) {
+    return (uint64_t)s->n_layer * s->n_kv * ie_kv_head_elems(s) * 2u;
+}
+
+typedef struct {
+    uint64_t arena_bytes;
+    ie_kv_shape kv;
+    uint32_t n_pages;
+    uint32_t n_seq;
+    uint32_t max_t;         /* tokens of the largest batch */
+    uint32_t pages_per_seq; /* length of a page table */
+    /* RoPE: rows of rope_half (cos, sin) pairs, made by the host in double: table[pos * rope_half + i] */
+    uint32_t rope_half, rope_pos;
+    const float *rope; /* copied by state_new: rope_pos * rope_half * 2 floats */
+} ie_state_desc;
+
+/* One step, as the context hands it over. Arrays are n long; out has n_out entries (indices of batch rows). */
+typedef struct {
+    ie_phase phase;
+    uint32_t n, n_out;
+    const int32_t *token, *seq, *pos;
+    const uint32_t *out;
+    const uint32_t *page_table; /* [n_seq][pages_per_seq] page numbers */
+} ie_step;
+
+typedef struct {
+    const char *name;
+    void (*destroy)(ie_backend *be);
+
+    /* Weight memory: allocated once; a matrix is filled through map .. commit. The memory that map returns is zeroed and
+     * belongs to the backend; commit makes the range final. Several ranges may be open at once. */
+    ie_status (*weights_alloc)(ie_backend *be, uint64_t bytes, ie_error *err);
+    void *(*weights_map)(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err);
+    ie_status (*weights_commit)(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err);
+
+    ie_status (*state_new)(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err);
+    void (*state_free)(ie_backend *be, ie_state *st);
+
+    /* Runs ops [first, last) of a list. IE_E_NUMERIC when a non-finite activation was quantised. */
+    ie_status (*run)(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
+                     const ie_step *step, ie_error *err);
+    /* Arena bytes to and from host memory. */
+    ie_status (*read)(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);
+    ie_status (*write)(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);
+    /* One KV page onto another (a partial page that two sequences share a prefix of). */
+    ie_status (*page_copy)(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);
+    /* Free memory for weights and states in bytes, 0 = not known. */
+    uint64_t (*memory_free)(ie_backend *be);
+    /* Runs fn(ctx, i) for i in [0, n) on the backend's host threads (loading uses it too). */
+    void (*parallel)(ie_backend *be, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx);
+    /* Prints the profile collected so far (IE_PROFILE) into out; nothing when profiling is off. */
+    ie_status (*profile)(ie_backend *be, ie_buf *out, ie_error *err);
+    const char *(*describe)(ie_backend *be); /* e.g. "cpu, avx512, 2 threads" */
+} ie_backend_api;
+
+struct ie_backend {
+    const ie_backend_api *api;
+};
+
+typedef struct {
+    int threads; /* 0 = cores available to the process */
+} ie_backend_params;
+
+/* The backends of this build, one row each; "auto" takes the first that can run here. */
+ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_error *err);
+ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err);
+
+#endif
