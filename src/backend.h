@@ -29,9 +29,11 @@ typedef struct {
     uint32_t n_seq;
     uint32_t max_t;         /* tokens of the largest batch */
     uint32_t pages_per_seq; /* length of a page table */
-    /* RoPE: rows of rope_half (cos, sin) pairs, made by the host in double: table[pos * rope_half + i] */
-    uint32_t rope_half, rope_pos;
-    const float *rope; /* copied by state_new: rope_pos * rope_half * 2 floats */
+    /* RoPE: rows of rope_half (cos, sin) pairs, made by the host in double: pair i of a position is at
+     * rope[(pos * rope_half + i) * 2]. Owned by the caller, outlives the state; ie_step.rope_n says how many rows are
+     * filled so far (they never change afterwards). */
+    uint32_t rope_half;
+    const float *rope;
 } ie_state_desc;
 
 /* One step, as the context hands it over. Arrays are n long; out has n_out entries (indices of batch rows). */
@@ -41,6 +43,7 @@ typedef struct {
     const int32_t *token, *seq, *pos;
     const uint32_t *out;
     const uint32_t *page_table; /* [n_seq][pages_per_seq] page numbers */
+    uint32_t rope_n;            /* positions whose RoPE rows are filled */
 } ie_step;
 
 typedef struct {
@@ -62,6 +65,8 @@ typedef struct {
     /* Arena bytes to and from host memory. */
     ie_status (*read)(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);
     ie_status (*write)(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);
+    /* Address of arena bytes that the host may read after run, or NULL where they are not in host memory. */
+    const void *(*host_ptr)(ie_backend *be, ie_state *st, uint64_t off);
     /* One KV page onto another (a partial page that two sequences share a prefix of). */
     ie_status (*page_copy)(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);
     /* Free memory for weights and states in bytes, 0 = not known. */

@@ -47,7 +47,7 @@ typedef struct {
     ie_off src, dst, q8;  /* input; f32 output; Q8 output. IE_NO_OFF where there is none */
     ie_off res;           /* MATMUL: added to the result; may equal dst */
     uint32_t src_ld, dst_ld; /* floats between tokens (f32 operands) */
-    uint32_t src_at;      /* first float of the operand inside a token's row */
+    uint32_t src_at, dst_at; /* first float of the operand inside a token's row */
     uint8_t src_q8;       /* src is Q8, not f32 */
     uint8_t of_rows;      /* works on the n_out gathered rows, not on the T tokens */
     int32_t mat, vec, vec2; /* indices into ie_weights; IE_NO_W where there is none */
