@@ -95,4 +95,37 @@ static inline uint32_t ie_v_elem(uint32_t slot, uint32_t d, uint32_t hdp) { retu
 static inline uint32_t ie_page_of(uint32_t pos) { return pos / IE_PAGE; }
 static inline uint32_t ie_slot_of(uint32_t pos) { return pos % IE_PAGE; }
 
+/* ---- memory plan ------------------------------------------------------------------------------------------------------ */
+
+#define IE_PLAN_UNIT 256u     /* bytes; offsets and sizes of a plan are counted in it */
+#define IE_PLAN_MAX_BUFS 65536u
+
+/* Both buffers hold data at some op. */
+static inline int ie_plan_alive(uint32_t first_a, uint32_t last_a, uint32_t first_b, uint32_t last_b) {
+    return first_a <= last_b && first_b <= last_a;
+}
+/* [off_a, off_a + size_a) and [off_b, off_b + size_b) share no unit; written without sums, so nothing can wrap. */
+static inline int ie_plan_disjoint(uint32_t off_a, uint32_t size_a, uint32_t off_b, uint32_t size_b) {
+    if (size_a == 0u || size_b == 0u) return 1;
+    if (off_a <= off_b) return size_a <= off_b - off_a;
+    return size_b <= off_a - off_b;
+}
+/* One buffer by itself: a live range that is not reversed, and all of it inside the arena. */
+static inline int ie_plan_buf_ok(uint32_t off, uint32_t size, uint32_t first, uint32_t last, uint32_t arena) {
+    return first <= last && size <= arena && off <= arena - size;
+}
+/* 1 if and only if every buffer is ok by itself and no two that are alive together overlap. Arrays of n entries. */
+static inline int ie_plan_check(const uint32_t *off, const uint32_t *size, const uint32_t *first, const uint32_t *last,
+                                uint32_t n, uint32_t arena) {
+    for (uint32_t i = 0u; i < n; i++) {
+        if (!ie_plan_buf_ok(off[i], size[i], first[i], last[i], arena)) return 0;
+        for (uint32_t j = 0u; j < i; j++) {
+            if (ie_plan_alive(first[i], last[i], first[j], last[j]) &&
+                !ie_plan_disjoint(off[i], size[i], off[j], size[j]))
+                return 0;
+        }
+    }
+    return 1;
+}
+
 #endif
