@@ -1,0 +1,305 @@
+/* Contexts: sequences, their pages, and the steps that evaluate batches.
+ *
+ * A sequence is its list of tokens and a table of KV pages. Pages come from one pool; a page is in use by exactly one
+ * sequence. The model's op list is planned for the largest batch; a step runs the body once and the head for the rows
+ * whose logits are wanted, IE_HEAD_ROWS at a time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+
+#define MAX_SEQ 64
+#define NO_PAGE UINT32_MAX
+
+typedef struct {
+    int32_t *token; /* the tokens evaluated so far */
+    int32_t len;
+    uint32_t n_pages;
+} sequence;
+
+struct ie_ctx {
+    ie_model *m;
+    ie_state *st;
+    ie_exec_plan plan1, plan; /* for single tokens (a compact arena that stays in cache), and for up to max_t */
+    int32_t n_ctx, n_seq, chunk;
+    uint32_t pages_per_seq, n_pages;
+    uint32_t *page_table; /* [n_seq][pages_per_seq] */
+    uint32_t *free_pages; /* stack */
+    uint32_t n_free;
+    sequence *seq;
+    float *rope;     /* filled up to rope_n positions */
+    uint32_t rope_n;
+    /* last step */
+    uint32_t *out;       /* batch rows whose logits were asked for */
+    int32_t *logits_row; /* batch row -> row of logits, -1 */
+    uint32_t n_out, n_last;
+    float *logits;       /* host copy, [n_out][n_vocab], when they do not stay in the arena */
+    size_t cap_logits;
+    const float *logits_at; /* where the rows are */
+};
+
+/* ---- creation ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t state_bytes(const ie_ctx *c, int32_t n_ctx) {
+    uint64_t pages = (uint64_t)c->n_seq * (((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE);
+    return c->plan.arena_bytes + pages * ie_kv_page_bytes(&c->m->kv) + (uint64_t)n_ctx * c->m->hp.rope.dim * 4;
+}
+
+/* The context's length: as asked, or the model's, or the most that memory holds. */
+static ie_status choose_ctx(ie_ctx *c, int32_t want, ie_error *err) {
+    uint64_t have = c->m->be->api->memory_free(c->m->be);
+    int32_t n = want ? want : (int32_t)c->m->hp.n_ctx_train;
+    while (have && !want && n > 512 && state_bytes(c, n) > have) n /= 2;
+    if (have && state_bytes(c, n) > have)
+        return ie_fail(err, IE_E_NOMEM, "a context of %d positions for %d sequence(s) needs %.2f GB, %.2f GB of memory are free", n,
+                       c->n_seq, (double)state_bytes(c, n) / 1e9, (double)have / 1e9);
+    c->n_ctx = n;
+    return IE_OK;
+}
+
+static ie_status alloc_host(ie_ctx *c, ie_error *err) {
+    c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE;
+    c->n_pages = c->pages_per_seq * (uint32_t)c->n_seq;
+    c->page_table = ie_calloc(c->n_pages, sizeof *c->page_table, "page table", err);
+    c->free_pages = ie_calloc(c->n_pages, sizeof *c->free_pages, "page table", err);
+    c->seq = ie_calloc((size_t)c->n_seq, sizeof *c->seq, "sequences", err);
+    c->rope = ie_calloc((size_t)c->n_ctx * c->m->hp.rope.dim, sizeof *c->rope, "rope table", err);
+    c->out = ie_calloc((size_t)c->chunk, sizeof *c->out, "batch", err);
+    c->logits_row = ie_calloc((size_t)c->chunk, sizeof *c->logits_row, "batch", err);
+    if (!c->page_table || !c->free_pages || !c->seq || !c->rope || !c->out || !c->logits_row) return err->code;
+    for (uint32_t i = 0; i < c->n_pages; i++) {
+        c->page_table[i] = NO_PAGE;
+        c->free_pages[i] = c->n_pages - 1 - i; /* page 0 is taken first */
+    }
+    c->n_free = c->n_pages;
+    for (int32_t s = 0; s < c->n_seq; s++) {
+        c->seq[s].token = ie_calloc((size_t)c->n_ctx, sizeof(int32_t), "sequence", err);
+        if (!c->seq[s].token) return err->code;
+    }
+    return IE_OK;
+}
+
+static ie_status check_params(const ie_ctx_params *p, ie_error *err) {
+    if (p->n_ctx < 0 || p->n_ctx > (int32_t)IE_MAX_CTX)
+        return ie_fail(err, IE_E_ARG, "ctx is %d, allowed are 1 to %u positions (0: the model's length)", p->n_ctx, IE_MAX_CTX);
+    if (p->n_seq < 0 || p->n_seq > MAX_SEQ) return ie_fail(err, IE_E_ARG, "sequences are %d, allowed are 1 to %d", p->n_seq, MAX_SEQ);
+    if (p->chunk < 0 || p->chunk > (int32_t)IE_MAX_T) return ie_fail(err, IE_E_ARG, "chunk is %d, allowed are 1 to %u", p->chunk, IE_MAX_T);
+    return IE_OK;
+}
+
+static ie_status init(ie_ctx *c, const ie_ctx_params *p, ie_error *err) {
+    ie_status st = check_params(p, err);
+    if (st) return st;
+    c->n_seq = p->n_seq ? p->n_seq : 1;
+    c->chunk = p->chunk ? p->chunk : (int32_t)IE_MAX_T;
+    int32_t max_t = c->chunk < (int32_t)IE_DECODE_T ? (int32_t)IE_DECODE_T : c->chunk;
+    st = ie_model_plan(c->m, 1, &c->plan1, err);
+    if (!st) st = ie_model_plan(c->m, (uint32_t)max_t, &c->plan, err);
+    if (!st) st = choose_ctx(c, p->n_ctx, err);
+    int32_t chunk = c->chunk;
+    c->chunk = max_t;
+    if (!st) st = alloc_host(c, err);
+    c->chunk = chunk;
+    if (st) return st;
+    uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
+    ie_state_desc d = {.arena_bytes = arena, .kv = c->m->kv, .n_pages = c->n_pages, .n_seq = (uint32_t)c->n_seq,
+                       .max_t = (uint32_t)max_t, .pages_per_seq = c->pages_per_seq, .rope_half = c->m->hp.rope.dim / 2,
+                       .rope = c->rope};
+    return c->m->be->api->state_new(c->m->be, &d, &c->st, err);
+}
+
+ie_ctx *ie_ctx_new(ie_model *m, const ie_ctx_params *params, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    *err = (ie_error){0};
+    if (!m->be) {
+        ie_fail(err, IE_E_ARG, "the model was opened for its vocabulary only");
+        return NULL;
+    }
+    ie_ctx *c = ie_calloc(1, sizeof *c, "context", err);
+    if (!c) return NULL;
+    c->m = m;
+    if (init(c, params ? params : &(ie_ctx_params){0}, err)) {
+        ie_ctx_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void ie_ctx_free(ie_ctx *c) {
+    if (!c) return;
+    if (c->st) c->m->be->api->state_free(c->m->be, c->st);
+    for (int32_t s = 0; c->seq && s < c->n_seq; s++) free(c->seq[s].token);
+    ie_exec_plan_free(&c->plan1);
+    ie_exec_plan_free(&c->plan);
+    free(c->page_table);
+    free(c->free_pages);
+    free(c->seq);
+    free(c->rope);
+    free(c->out);
+    free(c->logits_row);
+    free(c->logits);
+    free(c);
+}
+
+int32_t ie_ctx_size(const ie_ctx *c) { return c->n_ctx; }
+
+/* ---- sequences ------------------------------------------------------------------------------------------------------ */
+
+static ie_status check_seq(const ie_ctx *c, int32_t seq, ie_error *err) {
+    if (seq >= 0 && seq < c->n_seq) return IE_OK;
+    return ie_fail(err, IE_E_ARG, "sequence %d does not exist; the context has %d", seq, c->n_seq);
+}
+
+static uint32_t *table_of(ie_ctx *c, int32_t seq) { return c->page_table + (size_t)seq * c->pages_per_seq; }
+
+/* Gives a sequence the pages for len positions: takes missing ones from the pool, returns surplus ones. */
+static ie_status set_pages(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
+    sequence *s = &c->seq[seq];
+    uint32_t *table = table_of(c, seq), want = ((uint32_t)len + IE_PAGE - 1) / IE_PAGE;
+    if (want > s->n_pages && want - s->n_pages > c->n_free)
+        return ie_fail(err, IE_E_FULL, "sequence %d needs %u more KV pages of %u positions, %u are free", seq, want - s->n_pages, IE_PAGE,
+                       c->n_free);
+    while (s->n_pages < want) table[s->n_pages++] = c->free_pages[--c->n_free];
+    while (s->n_pages > want) {
+        c->free_pages[c->n_free++] = table[--s->n_pages];
+        table[s->n_pages] = NO_PAGE;
+    }
+    return IE_OK;
+}
+
+int32_t ie_seq_len(const ie_ctx *c, int32_t seq) { return seq >= 0 && seq < c->n_seq ? c->seq[seq].len : 0; }
+
+ie_status ie_seq_truncate(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
+    ie_status st = check_seq(c, seq, err);
+    if (st) return st;
+    if (len < 0 || len > c->seq[seq].len)
+        return ie_fail(err, IE_E_ARG, "sequence %d holds %d positions; it cannot be cut to %d", seq, c->seq[seq].len, len);
+    c->seq[seq].len = len;
+    return set_pages(c, seq, len, err);
+}
+
+ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, ie_error *err) {
+    ie_status st = check_seq(c, seq, err);
+    if (st) return st;
+    if (n > c->n_ctx)
+        return ie_fail(err, IE_E_FULL, "the prompt has %d tokens, the context holds %d; raise --ctx or shorten it", n, c->n_ctx);
+    int32_t same = 0, limit = c->seq[seq].len < n - 1 ? c->seq[seq].len : n - 1;
+    while (same < limit && c->seq[seq].token[same] == tokens[same]) same++;
+    *have = same;
+    return ie_seq_truncate(c, seq, same, err);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+
+static ie_status check_batch(const ie_ctx *c, const ie_batch *b, ie_error *err) {
+    int32_t max = b->phase == IE_DECODE ? (int32_t)IE_DECODE_T : c->chunk;
+    if (b->n < 1 || b->n > max)
+        return ie_fail(err, IE_E_ARG, "a %s batch has %d tokens, allowed are 1 to %d", b->phase == IE_DECODE ? "decode" : "prefill", b->n, max);
+    for (int32_t i = 0; i < b->n; i++) {
+        ie_status st = check_seq(c, b->seq[i], err);
+        if (st) return st;
+        bool first = i == 0 || b->seq[i] != b->seq[i - 1];
+        for (int32_t j = 0; first && j < i; j++)
+            if (b->seq[j] == b->seq[i]) return ie_fail(err, IE_E_ARG, "batch: the tokens of sequence %d are not contiguous", b->seq[i]);
+        int32_t want = first ? c->seq[b->seq[i]].len : b->pos[i - 1] + 1;
+        if (b->pos[i] != want) return ie_fail(err, IE_E_ARG, "batch: position %d of sequence %d, expected %d", b->pos[i], b->seq[i], want);
+        if (b->pos[i] >= c->n_ctx) return ie_fail(err, IE_E_FULL, "the context of %d positions is full", c->n_ctx);
+        if (b->token[i] < 0 || b->token[i] >= (int32_t)c->m->hp.n_vocab)
+            return ie_fail(err, IE_E_ARG, "token %d is not in the vocabulary of %u", b->token[i], c->m->hp.n_vocab);
+    }
+    return IE_OK;
+}
+
+static void choose_rows(ie_ctx *c, const ie_batch *b) {
+    c->n_out = 0;
+    c->n_last = (uint32_t)b->n;
+    for (int32_t i = 0; i < b->n; i++) {
+        bool last = i + 1 == b->n || b->seq[i + 1] != b->seq[i];
+        bool want = b->want_logits ? b->want_logits[i] != 0 : last;
+        c->logits_row[i] = want ? (int32_t)c->n_out : -1;
+        if (want) c->out[c->n_out++] = (uint32_t)i;
+    }
+}
+
+static void fill_rope(ie_ctx *c, const ie_batch *b) {
+    int32_t top = 0;
+    for (int32_t i = 0; i < b->n; i++) top = b->pos[i] > top ? b->pos[i] : top;
+    uint32_t need = ((uint32_t)top / 256 + 1) * 256;
+    if (need > (uint32_t)c->n_ctx) need = (uint32_t)c->n_ctx;
+    if (need <= c->rope_n) return;
+    ie_rope_fill(&c->m->hp.rope, c->rope_n, need, c->rope);
+    c->rope_n = need;
+}
+
+/* Runs the head for all wanted rows and leaves logits_at pointing to them. */
+static ie_status run_head(ie_ctx *c, const ie_exec_plan *p, ie_step *step, ie_error *err) {
+    ie_backend *be = c->m->be;
+    size_t row = c->m->hp.n_vocab;
+    c->logits_at = NULL;
+    if (c->n_out == 0) return IE_OK;
+    uint64_t at = (uint64_t)p->logits * 256;
+    const float *direct = be->api->host_ptr(be, c->st, at);
+    bool copy = !direct || c->n_out > IE_HEAD_ROWS;
+    if (copy && !ie_grow(&c->logits, &c->cap_logits, c->n_out * row, sizeof(float), "logits", err)) return err->code;
+    for (uint32_t i = 0; i < c->n_out; i += IE_HEAD_ROWS) {
+        step->out = c->out + i;
+        step->n_out = c->n_out - i < IE_HEAD_ROWS ? c->n_out - i : IE_HEAD_ROWS;
+        ie_status st = be->api->run(be, c->st, &c->m->w, &p->list, p->head_at, p->list.n, step, err);
+        if (!st && copy) st = be->api->read(be, c->st, at, c->logits + i * row, step->n_out * row * sizeof(float), err);
+        if (st) return st;
+    }
+    c->logits_at = copy ? c->logits : direct;
+    return IE_OK;
+}
+
+ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    c->logits_at = NULL;
+    ie_status st = check_batch(c, b, err);
+    for (int32_t i = 0; i < b->n && !st; i++)
+        if (i + 1 == b->n || b->seq[i + 1] != b->seq[i]) st = set_pages(c, b->seq[i], b->pos[i] + 1, err);
+    if (st) return st;
+    choose_rows(c, b);
+    fill_rope(c, b);
+    const ie_exec_plan *p = b->n == 1 ? &c->plan1 : &c->plan;
+    ie_step step = {.phase = b->phase, .n = (uint32_t)b->n, .token = b->token, .seq = b->seq, .pos = b->pos,
+                    .page_table = c->page_table, .rope_n = c->rope_n};
+    st = c->m->be->api->run(c->m->be, c->st, &c->m->w, &p->list, 0, p->head_at, &step, err);
+    if (!st) st = run_head(c, p, &step, err);
+    if (st) return st;
+    for (int32_t i = 0; i < b->n; i++) {
+        sequence *s = &c->seq[b->seq[i]];
+        s->token[s->len++] = b->token[i];
+    }
+    return IE_OK;
+}
+
+const float *ie_logits(ie_ctx *c, int32_t i) {
+    if (!c->logits_at || i < 0 || i >= (int32_t)c->n_last || c->logits_row[i] < 0) return NULL;
+    return c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
+}
+
+ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user, ie_error *err) {
+    int32_t done;
+    ie_status st = ie_seq_sync(c, seq, tokens, n, &done, err);
+    int32_t start = done, *seqs = st ? NULL : ie_calloc((size_t)c->chunk * 2, sizeof *seqs, "prompt", err);
+    if (!st && !seqs) st = err->code;
+    uint8_t *want = st ? NULL : ie_calloc((size_t)c->chunk, 1, "prompt", err);
+    if (!st && !want) st = err->code;
+    while (!st && done < n) {
+        int32_t t = n - done < c->chunk ? n - done : c->chunk, *pos = seqs + c->chunk;
+        for (int32_t i = 0; i < t; i++) seqs[i] = seq, pos[i] = done + i;
+        want[t - 1] = done + t == n;
+        ie_batch b = {.phase = IE_PREFILL, .n = t, .token = tokens + done, .seq = seqs, .pos = pos, .want_logits = want};
+        st = ie_eval(c, &b, err);
+        want[t - 1] = 0;
+        done += t;
+        if (!st && progress && progress(user, "prompt", (double)(done - start) / (double)(n - start)))
+            st = ie_fail(err, IE_E_CANCELLED, "the prompt was cancelled");
+    }
+    free(seqs);
+    free(want);
+    return st;
+}

@@ -1,0 +1,146 @@
+/* Opening a model, and the parts of the public API that need no context. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+
+static char *copy_str(ie_str s) {
+    char *p = malloc(s.len + 1);
+    if (!p) return NULL;
+    memcpy(p, s.s, s.len);
+    p[s.len] = 0;
+    return p;
+}
+
+static ie_status read_names(ie_model *m, const char *path, ie_error *err) {
+    const char *slash = strrchr(path, '/');
+    const char *file = slash ? slash + 1 : path;
+    ie_str name, arch;
+    ie_status st = ie_gguf_str(m->gguf, "general.name", "", &name, err);
+    if (!st) st = ie_gguf_str_req(m->gguf, "general.architecture", &arch, err);
+    if (st) return st;
+    m->name = copy_str(name.len ? name : (ie_str){file, strlen(file)});
+    if (!m->name) return ie_fail(err, IE_E_NOMEM, "model: no memory for its name");
+    m->arch = ie_arch_find(arch);
+    return IE_OK;
+}
+
+/* Weight bytes that one decoded token reads: everything but the embedding's other rows. */
+static uint64_t token_bytes(const ie_model *m, const ie_exec_plan *p) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->list.n; i++) {
+        const ie_op *op = &p->list.ops[i];
+        if (op->kind == OP_MATMUL) n += m->w.mat[op->mat].bytes;
+        if (op->vec != IE_NO_W) n += (uint64_t)m->w.vec[op->vec].n * 4;
+    }
+    return n;
+}
+
+static ie_status open_weights(ie_model *m, const ie_model_params *p, ie_error *err) {
+    if (!m->arch) {
+        ie_str arch;
+        ie_status st = ie_gguf_str_req(m->gguf, "general.architecture", &arch, err);
+        return st ? st : ie_fail(err, IE_E_UNSUPPORTED, "architecture '%.60s' is not supported; supported: %s", arch.s, ie_arch_list());
+    }
+    m->be = ie_backend_open(p->backend ? p->backend : "auto", &(ie_backend_params){.threads = p->threads}, err);
+    if (!m->be) return err->code;
+    ie_status st = ie_model_load(m, p, err);
+    if (st) return st;
+    ie_exec_plan plan;
+    st = ie_model_plan(m, 1, &plan, err);
+    if (st) return st;
+    m->token_bytes = token_bytes(m, &plan);
+    ie_exec_plan_free(&plan);
+    return IE_OK;
+}
+
+ie_model *ie_model_open(const char *path, const ie_model_params *params, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    *err = (ie_error){0};
+    ie_model_params p = params ? *params : (ie_model_params){0};
+    if (!path || !*path) {
+        ie_fail(err, IE_E_ARG, "model: no file name given");
+        return NULL;
+    }
+    ie_model *m = ie_calloc(1, sizeof *m, "model", err);
+    if (!m) return NULL;
+    m->gguf = ie_gguf_open(path, err);
+    ie_status st = m->gguf ? read_names(m, path, err) : err->code;
+    /* A file without a vocabulary still runs on token ids. */
+    if (!st && ie_gguf_find(m->gguf, "tokenizer.ggml.model")) {
+        m->tok = ie_tokenizer_new(m->gguf, err);
+        if (!m->tok) st = err->code;
+    }
+    if (!st && p.vocab_only && !m->tok) st = ie_fail(err, IE_E_FORMAT, "key 'tokenizer.ggml.model' is missing: the file has no vocabulary");
+    if (!st && !p.vocab_only) st = open_weights(m, &p, err);
+    if (!st) return m;
+    ie_model_close(m);
+    return NULL;
+}
+
+void ie_model_close(ie_model *m) {
+    if (!m) return;
+    if (m->be) m->be->api->destroy(m->be);
+    ie_tokenizer_free(m->tok);
+    ie_gguf_close(m->gguf);
+    free(m->hp.rope.freq_factors);
+    free(m->layers);
+    free(m->w.mat);
+    free(m->w.vec);
+    free(m->name);
+    free(m);
+}
+
+void ie_model_get_info(const ie_model *m, ie_model_info *out) {
+    const ie_hparams *hp = &m->hp;
+    *out = (ie_model_info){
+        .arch = m->arch ? m->arch->name : "unknown", .name = m->name,
+        .backend = m->be ? m->be->api->describe(m->be) : "none",
+        .n_vocab = m->be ? (int32_t)hp->n_vocab : m->tok ? ie_tokenizer_n_vocab(m->tok) : 0,
+        .n_ctx_train = (int32_t)hp->n_ctx_train, .n_layer = (int32_t)hp->n_layer, .n_embd = (int32_t)hp->n_embd,
+        .n_head = (int32_t)hp->n_head, .n_head_kv = (int32_t)hp->n_kv, .head_dim = (int32_t)hp->hd,
+        .n_params = m->n_params, .file_bytes = ie_gguf_file_bytes(m->gguf), .weight_bytes = m->w.bytes,
+        .token_bytes = m->token_bytes, .kv_bytes_page = ie_kv_page_bytes(&m->kv),
+        .bos = m->tok ? ie_tokenizer_bos(m->tok) : -1, .eos = m->tok ? ie_tokenizer_eos(m->tok) : -1,
+        .eot = m->tok ? ie_tokenizer_eot(m->tok) : -1};
+}
+
+/* ---- text ---------------------------------------------------------------------------------------------------------- */
+
+static ie_status no_vocab(ie_error *err) {
+    return ie_fail(err, IE_E_UNSUPPORTED, "the model file has no vocabulary; give token ids instead of text");
+}
+
+ie_status ie_tokenize(const ie_model *m, const char *text, size_t len, unsigned flags, int32_t **out, size_t *n, ie_error *err) {
+    if (!m->tok) return no_vocab(err);
+    ie_ids ids = {0};
+    ie_text_run run = {text, len, (flags & IE_TOK_PARSE_SPECIAL) != 0};
+    ie_status st = ie_tokenizer_encode(m->tok, &run, 1, flags & IE_TOK_ADD_SPECIAL, &ids, err);
+    if (st) {
+        ie_ids_free(&ids);
+        return st;
+    }
+    *out = ids.ids;
+    *n = ids.n;
+    return IE_OK;
+}
+
+ie_status ie_detokenize(const ie_model *m, const int32_t *ids, size_t n, unsigned flags, char **out, size_t *len, ie_error *err) {
+    if (!m->tok) return no_vocab(err);
+    ie_buf buf = {0};
+    ie_status st = ie_buf_add(&buf, "", 0, err) ? IE_OK : err->code;
+    for (size_t i = 0; i < n && !st; i++) st = ie_tokenizer_decode(m->tok, ids[i], i == 0, flags, &buf, err);
+    if (st) {
+        ie_buf_free(&buf);
+        return st;
+    }
+    *out = buf.data;
+    *len = buf.len;
+    return IE_OK;
+}
+
+int ie_token_is_end(const ie_model *m, int32_t id) { return m->tok && ie_tokenizer_is_end(m->tok, id); }
+
+void ie_free(void *p) { free(p); }

@@ -1,0 +1,153 @@
+/* Sampling: penalties, then top-k, top-p, min-p, temperature, in that order (docs/NUMERICS.md).
+ *
+ * Candidates are ordered by value descending, ties by lower id; that order decides what top-k keeps, how probabilities are
+ * accumulated and which token a random number falls on. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base.h"
+#include "rng.h"
+
+#define TOP_P_LIMIT 1000 /* candidates when top-p is asked for without top-k */
+
+typedef struct {
+    float v;
+    int32_t id;
+} cand;
+
+void ie_sampling_default(ie_sampling *s) {
+    *s = (ie_sampling){.temp = 0, .top_k = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .repeat_last = 64, .seed = 0};
+}
+
+static ie_status check(const ie_sampling *s, int32_t n_vocab, ie_error *err) {
+    if (n_vocab < 1) return ie_fail(err, IE_E_ARG, "sampling: a vocabulary of %d tokens", n_vocab);
+    if (!(s->temp >= 0 && s->temp < INFINITY)) return ie_fail(err, IE_E_ARG, "temp is %g, allowed are 0 and above", (double)s->temp);
+    if (s->top_k < 0) return ie_fail(err, IE_E_ARG, "top-k is %d, allowed are 0 (no limit) and above", s->top_k);
+    if (!(s->top_p > 0 && s->top_p <= 1)) return ie_fail(err, IE_E_ARG, "top-p is %g, allowed are 0 < p <= 1", (double)s->top_p);
+    if (!(s->min_p >= 0 && s->min_p <= 1)) return ie_fail(err, IE_E_ARG, "min-p is %g, allowed are 0 to 1", (double)s->min_p);
+    if (!(s->repeat_penalty > 0 && s->repeat_penalty < INFINITY))
+        return ie_fail(err, IE_E_ARG, "repeat-penalty is %g, allowed are values above 0", (double)s->repeat_penalty);
+    return IE_OK;
+}
+
+static bool before(cand a, cand b) { return a.v > b.v || (a.v == b.v && a.id < b.id); }
+
+static int compare(const void *pa, const void *pb) {
+    const cand *a = pa, *b = pb;
+    return before(*a, *b) ? -1 : before(*b, *a);
+}
+
+/* Largest value, lowest id; -1 when nothing is finite (NaN never wins a comparison). */
+static int32_t argmax(const float *x, int32_t n) {
+    int32_t best = -1;
+    float v = -INFINITY;
+    for (int32_t i = 0; i < n; i++)
+        if (x[i] > v) v = x[i], best = i;
+    return best >= 0 && v < INFINITY ? best : -1;
+}
+
+/* Moves the root of a heap (worst candidate first) down to its place. */
+static void sift(cand *h, int32_t n, int32_t i) {
+    for (;;) {
+        int32_t l = 2 * i + 1, worst = i;
+        if (l < n && before(h[worst], h[l])) worst = l;
+        if (l + 1 < n && before(h[worst], h[l + 1])) worst = l + 1;
+        if (worst == i) return;
+        cand t = h[i];
+        h[i] = h[worst];
+        h[worst] = t;
+        i = worst;
+    }
+}
+
+/* The best k finite candidates in order; returns how many there are. O(n) plus O(log k) for each that enters the heap. */
+static int32_t top(const float *x, int32_t n, int32_t k, cand *out) {
+    int32_t have = 0;
+    for (int32_t i = 0; i < n; i++) {
+        cand c = {x[i], i};
+        if (!(c.v >= -FLT_MAX && c.v <= FLT_MAX)) continue;
+        if (have < k) {
+            out[have++] = c;
+            if (have == k)
+                for (int32_t j = k / 2; j >= 0; j--) sift(out, k, j);
+        } else if (before(c, out[0])) {
+            out[0] = c;
+            sift(out, k, 0);
+        }
+    }
+    qsort(out, (size_t)have, sizeof *out, compare);
+    return have;
+}
+
+/* Smallest prefix whose probability (softmax over the n candidates) reaches p. */
+static int32_t cut_top_p(const cand *c, int32_t n, float p) {
+    double total = 0, sum = 0;
+    for (int32_t i = 0; i < n; i++) total += exp((double)c[i].v - (double)c[0].v);
+    for (int32_t i = 0; i < n; i++) {
+        sum += exp((double)c[i].v - (double)c[0].v);
+        if (sum >= (double)p * total) return i + 1;
+    }
+    return n;
+}
+
+static int32_t cut_min_p(const cand *c, int32_t n, float p) {
+    int32_t keep = 1;
+    while (keep < n && exp((double)c[keep].v - (double)c[0].v) >= (double)p) keep++;
+    return keep;
+}
+
+static int32_t draw(const cand *c, int32_t n, float temp, double u) {
+    double total = 0, sum = 0;
+    for (int32_t i = 0; i < n; i++) total += exp(((double)c[i].v - (double)c[0].v) / (double)temp);
+    for (int32_t i = 0; i < n; i++) {
+        sum += exp(((double)c[i].v - (double)c[0].v) / (double)temp);
+        if (sum > u * total) return c[i].id;
+    }
+    return c[n - 1].id;
+}
+
+/* Divides positive and multiplies negative logits of the last tokens (Keskar et al. 2019, arXiv:1909.05858), once each. */
+static void penalise(float *x, int32_t n_vocab, const ie_sampling *s, const int32_t *history, int32_t n) {
+    int32_t from = n > s->repeat_last ? n - s->repeat_last : 0;
+    for (int32_t i = from; i < n; i++) {
+        int32_t id = history[i];
+        bool seen = id < 0 || id >= n_vocab;
+        for (int32_t j = from; j < i && !seen; j++) seen = history[j] == id;
+        if (!seen) x[id] = x[id] > 0 ? x[id] / s->repeat_penalty : x[id] * s->repeat_penalty;
+    }
+}
+
+static ie_status choose(const ie_sampling *s, const float *x, int32_t n_vocab, uint64_t index, int32_t *out, ie_error *err) {
+    if (s->temp == 0) {
+        *out = argmax(x, n_vocab);
+        return *out >= 0 ? IE_OK : ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
+    }
+    int32_t k = s->top_k ? s->top_k : s->top_p < 1 ? TOP_P_LIMIT : n_vocab;
+    if (k > n_vocab) k = n_vocab;
+    cand *c = ie_calloc((size_t)k, sizeof *c, "sampling", err);
+    if (!c) return err->code;
+    int32_t n = top(x, n_vocab, k, c);
+    if (n > 0 && s->top_p < 1) n = cut_top_p(c, n, s->top_p);
+    if (n > 0 && s->min_p > 0) n = cut_min_p(c, n, s->min_p);
+    if (n > 0) *out = draw(c, n, s->temp, ie_uniform(s->seed, index));
+    free(c);
+    return n > 0 ? IE_OK : ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
+}
+
+ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, const int32_t *history, int32_t n_history,
+                    uint64_t index, int32_t *out, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    ie_status st = check(s, n_vocab, err);
+    if (st) return st;
+    if (s->repeat_penalty == 1 || s->repeat_last <= 0 || n_history <= 0) return choose(s, logits, n_vocab, index, out, err);
+    float *x = ie_calloc((size_t)n_vocab, sizeof *x, "sampling", err);
+    if (!x) return err->code;
+    memcpy(x, logits, (size_t)n_vocab * sizeof *x);
+    penalise(x, n_vocab, s, history, n_history);
+    st = choose(s, x, n_vocab, index, out, err);
+    free(x);
+    return st;
+}

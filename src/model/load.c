@@ -1,0 +1,316 @@
+/* Weight loading: architectures register the tensors that they expect; then every matrix is streamed from the file in slabs
+ * of rows, repacked by the backend's threads straight into weight memory, and nothing of the source is kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../env.h"
+#include "../quant/requant.h"
+#include "model.h"
+
+#define SLAB_BYTES (1u << 20) /* source bytes that a thread holds at once */
+#define ALIGN 256u
+
+typedef struct {
+    const ie_gguf_tensor *tensor; /* NULL: zeros */
+    uint32_t rows;
+} part;
+
+typedef struct {
+    part *parts;
+    uint32_t n_parts;
+    bool as_q8; /* Q6_K taken as Q8_0 (IE_Q6K_AS_Q8) */
+} source;
+
+struct ie_loader {
+    ie_model *m;
+    const ie_gguf *g;
+    uint8_t *claimed; /* one per tensor of the file */
+    source *mat_src, *vec_src;
+    size_t cap_mat_src, cap_vec_src;
+};
+
+static const ie_gguf_tensor *claim(ie_loader *l, const char *name) {
+    const ie_gguf_tensor *t = ie_gguf_find_tensor(l->g, name);
+    if (t) l->claimed[t - ie_gguf_tensor_at(l->g, 0)] = 1;
+    return t;
+}
+
+bool ie_load_has(const ie_loader *l, const char *name) { return ie_gguf_find_tensor(l->g, name) != NULL; }
+void ie_load_ignore(ie_loader *l, const char *name) { claim(l, name); }
+
+bool ie_load_same_type(const ie_loader *l, const ie_part *parts, uint32_t n) {
+    const ie_gguf_tensor *first = ie_gguf_find_tensor(l->g, parts[0].name);
+    if (!first || !ie_env_join()) return false;
+    for (uint32_t i = 1; i < n; i++) {
+        const ie_gguf_tensor *t = ie_gguf_find_tensor(l->g, parts[i].name);
+        if (!t || t->type != first->type) return false;
+    }
+    return true;
+}
+
+/* The tensor of a part with the shape the architecture expects; cols 0 means a vector of `rows` elements. */
+static ie_status find_part(ie_loader *l, const ie_part *p, const ie_gguf_tensor **out, ie_error *err) {
+    const ie_gguf_tensor *t = claim(l, p->name);
+    if (!t) return ie_fail(err, IE_E_FORMAT, "tensor '%s' is missing from the file", p->name);
+    uint64_t want0 = p->cols ? p->cols : p->rows, want1 = p->cols ? p->rows : 1;
+    if (t->ne[0] != want0 || t->ne[1] != want1 || t->ne[2] != 1 || t->ne[3] != 1)
+        return ie_fail(err, IE_E_FORMAT, "tensor '%s' has shape [%llu, %llu, %llu, %llu], the metadata ask for [%llu, %llu]",
+                       p->name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], (unsigned long long)t->ne[2],
+                       (unsigned long long)t->ne[3], (unsigned long long)want0, (unsigned long long)want1);
+    *out = t;
+    return IE_OK;
+}
+
+static ie_status unsupported(const ie_gguf_tensor *t, const char *what, const char *allowed, ie_error *err) {
+    const char *type = ie_ggml_type_name(t->type);
+    return ie_fail(err, IE_E_UNSUPPORTED, "tensor '%s' is of type %s (%u), which is not supported for a %s; supported: %s",
+                   t->name.s, type ? type : "unknown", t->type, what, allowed);
+}
+
+static uint64_t reserve(ie_weights *w, uint64_t bytes) {
+    uint64_t off = w->bytes;
+    w->bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return off;
+}
+
+static bool new_parts(source *s, uint32_t n, ie_error *err) {
+    *s = (source){.n_parts = n, .parts = ie_calloc(n, sizeof(part), "weights", err)};
+    return s->parts != NULL;
+}
+
+ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *out, ie_error *err) {
+    ie_weights *w = &l->m->w;
+    size_t cap = w->cap_mat;
+    if (!ie_grow(&w->mat, &cap, w->n_mat + 1, sizeof *w->mat, "weights", err)) return err->code;
+    w->cap_mat = (uint32_t)cap;
+    if (!ie_grow(&l->mat_src, &l->cap_mat_src, w->n_mat + 1, sizeof *l->mat_src, "weights", err)) return err->code;
+    source *s = &l->mat_src[w->n_mat];
+    if (!new_parts(s, n, err)) return err->code;
+    ie_mat *mat = &w->mat[w->n_mat++];
+    *mat = (ie_mat){.cols = parts[0].cols};
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const ie_gguf_tensor *t;
+        ie_status st = find_part(l, &parts[i], &t, err);
+        if (st) return st;
+        const ie_format *f = ie_format_of_ggml(t->type);
+        if (!f) return unsupported(t, "matrix", ie_format_list(), err);
+        s->as_q8 = f->id == IE_F_Q6_K && ie_env_q6k_as_q8();
+        if (s->as_q8) f = &ie_formats[IE_F_Q8_0];
+        s->parts[i] = (part){t, parts[i].rows};
+        if (i == 0) mat->name = t->name.s, mat->fmt = f;
+        rows += parts[i].rows;
+        l->m->n_params += (uint64_t)parts[i].rows * parts[i].cols;
+    }
+    if (rows > IE_MAX_ROWS || mat->cols > IE_MAX_K)
+        return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %llu rows of %u weights is beyond this engine's limits (%u rows, %u)",
+                       mat->name, (unsigned long long)rows, mat->cols, IE_MAX_ROWS, IE_MAX_K);
+    mat->rows = (uint32_t)rows;
+    mat->bytes = ie_mat_bytes(mat->fmt, mat->rows, mat->cols);
+    mat->off = reserve(w, mat->bytes);
+    *out = (int32_t)w->n_mat - 1;
+    return IE_OK;
+}
+
+static bool is_float(uint32_t type) {
+    const ie_format *f = ie_format_of_ggml(type);
+    return f && f->dot == IE_FLOAT;
+}
+
+ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optional, int32_t *out, ie_error *err) {
+    bool any = !optional;
+    for (uint32_t i = 0; i < n; i++) any = any || ie_load_has(l, parts[i].name);
+    *out = IE_NO_W;
+    if (!any) return IE_OK;
+    ie_weights *w = &l->m->w;
+    size_t cap = w->cap_vec;
+    if (!ie_grow(&w->vec, &cap, w->n_vec + 1, sizeof *w->vec, "weights", err)) return err->code;
+    w->cap_vec = (uint32_t)cap;
+    if (!ie_grow(&l->vec_src, &l->cap_vec_src, w->n_vec + 1, sizeof *l->vec_src, "weights", err)) return err->code;
+    source *s = &l->vec_src[w->n_vec];
+    if (!new_parts(s, n, err)) return err->code;
+    ie_vec *v = &w->vec[w->n_vec++];
+    *v = (ie_vec){.name = parts[0].name};
+    for (uint32_t i = 0; i < n; i++) {
+        const ie_gguf_tensor *t = NULL;
+        if (!optional || ie_load_has(l, parts[i].name)) {
+            ie_status st = find_part(l, &parts[i], &t, err);
+            if (st) return st;
+            if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
+            l->m->n_params += parts[i].rows;
+        }
+        if (t) v->name = t->name.s;
+        s->parts[i] = (part){t, parts[i].rows};
+        v->n += parts[i].rows;
+    }
+    v->off = reserve(w, (uint64_t)v->n * 4);
+    *out = (int32_t)w->n_vec - 1;
+    return IE_OK;
+}
+
+/* n floats of a float tensor. A float format's unit with one row in it is the converter: lane 0 of a zeroed unit. */
+static ie_status read_floats(const ie_gguf *g, const ie_gguf_tensor *t, float *out, uint32_t n, ie_error *err) {
+    const ie_format *f = ie_format_of_ggml(t->type);
+    uint32_t esize = f->gguf_bytes / IE_BLOCK;
+    uint8_t *raw = ie_calloc(n, esize, "vector", err);
+    uint32_t *unit = ie_calloc(f->unit_words, 4, "vector", err);
+    ie_status st = raw && unit ? ie_gguf_read(g, t, 0, raw, (uint64_t)n * esize, err) : err->code;
+    for (uint32_t i = 0; st == IE_OK && i < n; i += IE_BLOCK) {
+        uint32_t m = n - i < IE_BLOCK ? n - i : IE_BLOCK;
+        float block[IE_BLOCK];
+        f->repack(raw + (size_t)i * esize, m, unit, 0);
+        f->dequant(unit, 0, block);
+        memcpy(out + i, block, m * sizeof(float));
+    }
+    free(raw);
+    free(unit);
+    return st;
+}
+
+ie_status ie_load_host_vec(ie_loader *l, const ie_part *p, float **out, ie_error *err) {
+    const ie_gguf_tensor *t;
+    ie_status st = find_part(l, p, &t, err);
+    if (st) return st;
+    if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
+    *out = ie_calloc(p->rows, sizeof(float), p->name, err);
+    return *out ? read_floats(l->g, t, *out, p->rows, err) : err->code;
+}
+
+/* ---- streaming ----------------------------------------------------------------------------------------------------- */
+
+/* One part of a matrix being filled: its rows in slabs, any thread takes any slab. */
+typedef struct {
+    const ie_gguf *g;
+    const ie_gguf_tensor *t;
+    const ie_format *from, *to; /* the file's format, and the one it is kept in */
+    uint32_t *units;
+    uint32_t cols, rows, row0, slab_rows, row_bytes;
+    ie_error err; /* of the first slab that failed */
+    int failed;
+} job;
+
+/* Q6_K rows kept as Q8_0: dequantised, then ggml's Q8_0 rule (d = amax / 127 as f16, q = round(x / d)). */
+static void requant_row(const job *j, const uint8_t *src, uint32_t *unit6, float *x, uint8_t *q8) {
+    uint32_t nsb = j->cols / (j->from->blocks * IE_BLOCK);
+    for (uint32_t s = 0; s < nsb; s++) {
+        j->from->repack(src + (size_t)s * j->from->gguf_bytes, j->from->blocks * IE_BLOCK, unit6, 0);
+        j->from->dequant(unit6, 0, x + (size_t)s * j->from->blocks * IE_BLOCK);
+    }
+    for (uint32_t b = 0; b < j->cols / IE_BLOCK; b++) ie_q8_0_quantize(x + (size_t)b * IE_BLOCK, q8 + (size_t)b * 34);
+}
+
+static void fail_job(job *j, const ie_error *err) {
+    if (__atomic_exchange_n(&j->failed, 1, __ATOMIC_ACQ_REL) == 0) j->err = *err;
+}
+
+static void fill_slab(void *ctx, uint32_t i) {
+    job *j = ctx;
+    if (__atomic_load_n(&j->failed, __ATOMIC_ACQUIRE)) return;
+    ie_error err;
+    uint32_t r0 = i * j->slab_rows, n = j->rows - r0 < j->slab_rows ? j->rows - r0 : j->slab_rows;
+    uint8_t *raw = ie_calloc(n, j->row_bytes, "loading", &err);
+    bool convert = j->from != j->to;
+    uint32_t *unit = convert ? ie_calloc(j->from->unit_words, 4, "loading", &err) : NULL;
+    float *x = convert ? ie_calloc(j->cols, sizeof(float), "loading", &err) : NULL;
+    uint8_t *q8 = convert ? ie_calloc(j->cols / IE_BLOCK, 34, "loading", &err) : NULL;
+    if (!raw || (convert && (!unit || !x || !q8)) ||
+        ie_gguf_read(j->g, j->t, (uint64_t)r0 * j->row_bytes, raw, (uint64_t)n * j->row_bytes, &err)) {
+        fail_job(j, &err);
+    } else if (!convert) {
+        ie_repack_rows(j->to, j->cols, raw, n, j->row0 + r0, j->units);
+    } else {
+        for (uint32_t r = 0; r < n; r++) {
+            requant_row(j, raw + (size_t)r * j->row_bytes, unit, x, q8);
+            ie_repack_rows(j->to, j->cols, q8, 1, j->row0 + r0 + r, j->units);
+        }
+    }
+    free(raw);
+    free(unit);
+    free(x);
+    free(q8);
+}
+
+static ie_status fill_mat(ie_loader *l, uint32_t index, ie_error *err) {
+    ie_backend *be = l->m->be;
+    const ie_mat *mat = &l->m->w.mat[index];
+    const source *s = &l->mat_src[index];
+    void *units = be->api->weights_map(be, mat->off, mat->bytes, err);
+    if (!units) return err->code;
+    uint32_t row0 = 0;
+    for (uint32_t i = 0; i < s->n_parts; i++) {
+        const ie_gguf_tensor *t = s->parts[i].tensor;
+        const ie_format *from = ie_format_of_ggml(t->type);
+        uint64_t row_bytes = t->bytes / t->ne[1];
+        job j = {.g = l->g, .t = t, .from = from, .to = mat->fmt, .units = units, .cols = mat->cols,
+                 .rows = s->parts[i].rows, .row0 = row0, .row_bytes = (uint32_t)row_bytes};
+        j.slab_rows = row_bytes * IE_TILE_ROWS >= SLAB_BYTES ? IE_TILE_ROWS
+                                                             : (uint32_t)(SLAB_BYTES / row_bytes / IE_TILE_ROWS * IE_TILE_ROWS);
+        be->api->parallel(be, (j.rows + j.slab_rows - 1) / j.slab_rows, fill_slab, &j);
+        if (j.failed) {
+            *err = j.err;
+            return err->code;
+        }
+        row0 += j.rows;
+    }
+    return be->api->weights_commit(be, mat->off, mat->bytes, err);
+}
+
+static ie_status fill_vec(ie_loader *l, uint32_t index, ie_error *err) {
+    ie_backend *be = l->m->be;
+    const ie_vec *v = &l->m->w.vec[index];
+    const source *s = &l->vec_src[index];
+    float *dst = be->api->weights_map(be, v->off, (uint64_t)v->n * 4, err);
+    if (!dst) return err->code;
+    for (uint32_t i = 0; i < s->n_parts; i++) {
+        ie_status st = s->parts[i].tensor ? read_floats(l->g, s->parts[i].tensor, dst, s->parts[i].rows, err) : IE_OK;
+        if (st) return st;
+        dst += s->parts[i].rows;
+    }
+    return be->api->weights_commit(be, v->off, (uint64_t)v->n * 4, err);
+}
+
+static ie_status fill(ie_loader *l, const ie_model_params *p, ie_error *err) {
+    ie_model *m = l->m;
+    uint64_t have = m->be->api->memory_free(m->be);
+    if (have && m->w.bytes > have)
+        return ie_fail(err, IE_E_NOMEM, "the weights need %.2f GB, %.2f GB of memory are free", (double)m->w.bytes / 1e9,
+                       (double)have / 1e9);
+    ie_status st = m->be->api->weights_alloc(m->be, m->w.bytes, err);
+    for (uint32_t i = 0; i < m->w.n_vec && !st; i++) st = fill_vec(l, i, err);
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < m->w.n_mat && !st; i++) {
+        st = fill_mat(l, i, err);
+        done += m->w.mat[i].bytes;
+        if (!st && p->progress && p->progress(p->progress_user, "loading", (double)done / (double)m->w.bytes))
+            st = ie_fail(err, IE_E_CANCELLED, "loading was cancelled");
+    }
+    return st;
+}
+
+/* A tensor that no architecture code asked for would be silently ignored weights: refused. */
+static ie_status all_claimed(const ie_loader *l, ie_error *err) {
+    for (uint64_t i = 0; i < ie_gguf_n_tensors(l->g); i++)
+        if (!l->claimed[i])
+            return ie_fail(err, IE_E_UNSUPPORTED, "tensor '%s' is not part of architecture '%s' as this engine knows it",
+                           ie_gguf_tensor_at(l->g, i)->name.s, l->m->arch->name);
+    return IE_OK;
+}
+
+static void loader_free(ie_loader *l) {
+    for (uint32_t i = 0; l->mat_src && i < l->m->w.n_mat; i++) free(l->mat_src[i].parts);
+    for (uint32_t i = 0; l->vec_src && i < l->m->w.n_vec; i++) free(l->vec_src[i].parts);
+    free(l->mat_src);
+    free(l->vec_src);
+    free(l->claimed);
+}
+
+ie_status ie_model_load(ie_model *m, const ie_model_params *p, ie_error *err) {
+    ie_loader l = {.m = m, .g = m->gguf};
+    l.claimed = ie_calloc((size_t)ie_gguf_n_tensors(m->gguf), 1, "weights", err);
+    if (!l.claimed) return err->code;
+    ie_status st = m->arch->load(m, &l, err);
+    if (!st) st = all_claimed(&l, err);
+    if (!st) st = fill(&l, p, err);
+    loader_free(&l);
+    return st;
+}
