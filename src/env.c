@@ -1,0 +1,93 @@
+#include "env.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_THREADS 1024u
+
+typedef enum { V_CHOICE, V_SWITCH, V_NUMBER, V_PATH } value_kind;
+
+typedef struct {
+    const char *name;
+    value_kind kind;
+    const char *values; /* for people; choices separated by '|' */
+    const char *dflt;   /* the default's text */
+    const char *help;
+} env_row;
+
+static const env_row rows[IE_ENV_COUNT] = {
+    [IE_ENV_SIMD] = {"IE_SIMD", V_CHOICE, "avx512|avx2|portable", "best",
+                     "Instruction set of the CPU backend. All give the same bits; one that this processor lacks is an "
+                     "error. Default: the best that it has."},
+    [IE_ENV_THREADS] = {"IE_THREADS", V_NUMBER, "1..1024", "cores",
+                        "Threads of the CPU backend when no option gives their number. Default: the cores that affinity "
+                        "and the control group's CPU quota leave to the process."},
+    [IE_ENV_PREFILL] = {"IE_PREFILL", V_CHOICE, "decode", "",
+                        "decode: prompts are computed in decode's order of operations. The CPU backend always does, so "
+                        "there it changes nothing."},
+    [IE_ENV_JOIN] = {"IE_JOIN", V_SWITCH, "0|1", "1",
+                     "Join q, k, v and gate, up into one matrix each where their types are equal. Same bits either way."},
+    [IE_ENV_Q6K_AS_Q8] = {"IE_Q6K_AS_Q8", V_SWITCH, "0|1", "0",
+                          "Load Q6_K matrices as Q8_0 (approximate: requantised; more memory)."},
+    [IE_ENV_PROFILE] = {"IE_PROFILE", V_SWITCH, "0|1", "0",
+                        "Time every op and print a table by kind and by layer at the end."},
+    [IE_ENV_PROFILE_CSV] = {"IE_PROFILE_CSV", V_PATH, "FILE", "",
+                            "With IE_PROFILE=1: also write one line for each op that ran to FILE."},
+};
+
+const char *ie_env_text(ie_env_id id) {
+    const char *v = getenv(rows[id].name);
+    return v && *v ? v : NULL;
+}
+
+bool ie_env_on(ie_env_id id) {
+    const char *v = ie_env_text(id);
+    return strcmp(v ? v : rows[id].dflt, "1") == 0;
+}
+
+/* Digits only, at most max; 0 when v is anything else. */
+static uint32_t number(const char *v, uint32_t max) {
+    uint32_t n = 0;
+    for (; *v; v++) {
+        if (*v < '0' || *v > '9') return 0;
+        n = n * 10u + (uint32_t)(*v - '0');
+        if (n > max) return 0;
+    }
+    return n;
+}
+
+uint32_t ie_env_number(ie_env_id id) {
+    const char *v = ie_env_text(id);
+    return v ? number(v, MAX_THREADS) : 0;
+}
+
+static bool is_choice(const char *values, const char *v) {
+    size_t n = strlen(v);
+    for (const char *p = values; *p;) {
+        size_t len = strcspn(p, "|");
+        if (len == n && memcmp(p, v, n) == 0) return true;
+        p += len + (p[len] == '|');
+    }
+    return false;
+}
+
+ie_status ie_env_check(ie_error *err) {
+    for (int i = 0; i < IE_ENV_COUNT; i++) {
+        const char *v = ie_env_text((ie_env_id)i);
+        if (!v) continue;
+        const env_row *r = &rows[i];
+        bool ok = r->kind == V_PATH || (r->kind == V_NUMBER ? number(v, MAX_THREADS) > 0 : is_choice(r->values, v));
+        if (!ok) return ie_fail(err, IE_E_ARG, "%s=%.100s: must be %s", r->name, v, r->values);
+    }
+    return IE_OK;
+}
+
+ie_status ie_env_help(ie_buf *out, ie_error *err) {
+    for (int i = 0; i < IE_ENV_COUNT; i++) {
+        const env_row *r = &rows[i];
+        bool ok = ie_buf_printf(out, err, "%s=%s", r->name, r->values);
+        if (ok && *r->dflt) ok = ie_buf_printf(out, err, " (default %s)", r->dflt);
+        if (!ok || !ie_buf_printf(out, err, "\n    %s\n", r->help)) return IE_E_NOMEM;
+    }
+    return IE_OK;
+}
