@@ -93,6 +93,14 @@ ie_status ie_detokenize(const ie_model *m, const int32_t *ids, size_t n, unsigne
 /* True for tokens that end a text or a turn. */
 int ie_token_is_end(const ie_model *m, int32_t id);
 
+/* Renders the chat template with vars, a JSON object whose members become variables ("messages", "tools", "enable_thinking",
+ * ...). tmpl (tmpl_len bytes) replaces the model's own template when it is not NULL. *text (NUL-terminated, *text_len bytes)
+ * and *ids (*n tokens) are both optional (NULL); what is given is owned by the caller (ie_free). Text that comes from vars
+ * never forms control tokens. */
+ie_status ie_chat_render(const ie_model *m, const char *tmpl, size_t tmpl_len, const char *vars, size_t vars_len,
+                         int add_generation_prompt, char **text, size_t *text_len, int32_t **ids, size_t *n, ie_error *err);
+int ie_has_chat_template(const ie_model *m);
+
 void ie_free(void *p); /* frees what the functions of this header hand out */
 
 /* ---- context ------------------------------------------------------------------------------------------------------ */
@@ -155,6 +163,37 @@ void ie_sampling_default(ie_sampling *s);
  * IE_E_NUMERIC if no logit is finite. */
 ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, const int32_t *history,
                     int32_t n_history, uint64_t index, int32_t *out, ie_error *err);
+
+/* ---- generation --------------------------------------------------------------------------------------------------- */
+
+/* Called for each token with the bytes of whole UTF-8 characters that have become ready (n may be 0; the last call of a
+ * generation has token = -1 and the rest of the bytes). A non-zero result ends the generation (IE_STOP_CALLER). */
+typedef int (*ie_token_fn)(void *user, int32_t token, const char *bytes, size_t n);
+
+typedef struct {
+    ie_sampling sampling;
+    int32_t max_tokens;   /* -1 = until the context is full */
+    int stop_at_end;      /* end at end-of-text and end-of-turn tokens (which are not handed out as text) */
+    ie_token_fn on_token; /* may be NULL */
+    /* Called after each step with that step's logits row, position and the token chosen from it; may be NULL. */
+    void (*on_logits)(void *user, int32_t pos, int32_t token, const float *logits, int32_t n_vocab);
+    ie_progress_fn progress; /* for the prompt */
+    void *user;
+} ie_gen_params;
+
+typedef enum { IE_STOP_LENGTH, IE_STOP_END, IE_STOP_FULL, IE_STOP_CALLER } ie_stop_reason;
+
+typedef struct {
+    int32_t n_prompt, n_cached; /* prompt tokens; those of them that were already evaluated */
+    int32_t n_predicted;
+    double prompt_s, predicted_s;
+    ie_stop_reason stop;
+} ie_gen_result;
+
+/* Brings sequence seq to hold the n prompt tokens, then generates. *out (optional) receives the new tokens (*n_out, owned
+ * by the caller: ie_free), including an end token that stopped it. The sequence keeps prompt and output. */
+ie_status ie_generate(ie_ctx *c, int32_t seq, const int32_t *prompt, int32_t n, const ie_gen_params *p, ie_gen_result *res,
+                      int32_t **out, ie_error *err);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "context.h"
 
 #define MAX_SEQ 64
 #define NO_PAGE UINT32_MAX
@@ -143,6 +143,8 @@ void ie_ctx_free(ie_ctx *c) {
 }
 
 int32_t ie_ctx_size(const ie_ctx *c) { return c->n_ctx; }
+const ie_model *ie_ctx_model(const ie_ctx *c) { return c->m; }
+int32_t ie_ctx_last_row(const ie_ctx *c) { return (int32_t)c->n_last - 1; }
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
 
