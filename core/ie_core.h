@@ -1,28 +1,28 @@
 /* The integer core: index maps, (un)packing, integer dots, reduction orders and the plan check.
  *
  * Pure functions over 32-bit integers, valid as C11, as C++ and for GPU compilers: no I/O, no floats, no structs behind
- * pointers. Preconditions are written as ie_*_ok functions; laws/ states what the functions promise. All other code goes
- * through these maps; only vector forms (src/cpu/simd_*.h, kernels/gpu.h) mirror them and are tested against them.
+ * pointers. Preconditions are written as ie_*_ok functions; laws/ states what the functions promise. All other code
+ * goes through these maps; only vector forms (src/cpu/simd_*.h, kernels/gpu.h) mirror them and are tested against them.
  *
- * Words used here: a *block* is 32 consecutive weights of a row (the activation's Q8 block). A *super-block* is a format's
- * smallest unit: 1 block, or 8 for the K formats. A *tile* is 32 rows; lane = row. A *unit* is one super-block of one
- * tile; units of a matrix lie tile by tile, super-blocks ascending inside a tile. */
+ * Words used here: a *block* is 32 consecutive weights of a row (the activation's Q8 block). A *super-block* is a
+ * format's smallest unit: 1 block, or 8 for the K formats. A *tile* is 32 rows; lane = row. A *unit* is one super-block
+ * of one tile; units of a matrix lie tile by tile, super-blocks ascending inside a tile. */
 #ifndef IE_CORE_H
 #define IE_CORE_H
 
 #include <stdint.h>
 
 #define IE_TILE_ROWS 32u
-#define IE_BLOCK 32u            /* weights in a block */
-#define IE_MAX_K 65536u         /* row length */
-#define IE_MAX_ROWS (1u << 21)  /* rows of a matrix, joined ones included */
-#define IE_MAX_T 512u           /* tokens of a batch */
-#define IE_DECODE_T 16u         /* tokens of a decode batch; also the token group of the Q8 layout */
-#define IE_PAGE 32u             /* positions of a KV page = one attention segment */
-#define IE_FOLD_PAGES 8u        /* pages folded into one attention partial */
-#define IE_MAX_SEGS 16u         /* segments of a row's sum */
+#define IE_BLOCK 32u           /* weights in a block */
+#define IE_MAX_K 65536u        /* row length */
+#define IE_MAX_ROWS (1u << 21) /* rows of a matrix, joined ones included */
+#define IE_MAX_T 512u          /* tokens of a batch */
+#define IE_DECODE_T 16u        /* tokens of a decode batch; also the token group of the Q8 layout */
+#define IE_PAGE 32u            /* positions of a KV page = one attention segment */
+#define IE_FOLD_PAGES 8u       /* pages folded into one attention partial */
+#define IE_MAX_SEGS 16u        /* segments of a row's sum */
 
-/* ---- tiles -------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
 static inline uint32_t ie_dims_ok(uint32_t rows, uint32_t k) {
     return rows >= 1u && rows <= IE_MAX_ROWS && k >= 1u && k <= IE_MAX_K;
@@ -43,11 +43,219 @@ static inline uint32_t ie_field_lm(uint32_t base, uint32_t n, uint32_t w, uint32
     return base + g * 4u * IE_TILE_ROWS + r * width + w % 4u;
 }
 /* A field of half-words (one f16 a row, 16 words in all; or element e of a row of f16 / bf16): half-word index. */
-static inline uint32_t ie_field_half(uint32_t base, uint32_t e, uint32_t r) {
-    return base * 2u + e * IE_TILE_ROWS + r;
+static inline uint32_t ie_field_half(uint32_t base, uint32_t e, uint32_t r) { return base * 2u + e * IE_TILE_ROWS + r; }
+
+/* ---- words, bytes, halves --------------------------------------------------------------------------------------- */
+
+/* Little-endian words of a byte string: GGUF's order. Compilers make one load of it. */
+static inline uint32_t ie_load16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+static inline uint32_t ie_load32(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* Byte k (0..3) of a word, unsigned and as a two's complement number; half-word k (0..1). */
+static inline uint32_t ie_byte_u(uint32_t w, uint32_t k) { return (w >> (8u * k)) & 0xFFu; }
+static inline int32_t ie_byte_s(uint32_t w, uint32_t k) { return (int32_t)(ie_byte_u(w, k) ^ 0x80u) - 128; }
+static inline uint32_t ie_half_of(uint32_t w, uint32_t k) { return (w >> (16u * k)) & 0xFFFFu; }
+/* The word with half-word k replaced. */
+static inline uint32_t ie_half_put(uint32_t w, uint32_t k, uint32_t half) {
+    return (w & ~(0xFFFFu << (16u * k))) | (half & 0xFFFFu) << (16u * k);
 }
 
-/* ---- segments of a row's sum -------------------------------------------------------------------------------------- */
+/* f16 to f32, as bit patterns: exact; NaNs become quiet and keep their payload (as x86 and GPU conversions do). */
+static inline uint32_t ie_f16_f32_bits(uint32_t h) {
+    uint32_t sign = (h & 0x8000u) << 16, em = h & 0x7FFFu, e = 113u;
+    if (em > 0x7C00u) return sign | 0x7FC00000u | (em & 0x3FFu) << 13;
+    if (em == 0x7C00u) return sign | 0x7F800000u;
+    if (em >= 0x400u) return sign | ((em << 13) + (112u << 23));
+    if (em == 0u) return sign;
+    for (; em < 0x400u; e--) em <<= 1; /* subnormal: at most 10 steps */
+    return sign | e << 23 | (em & 0x3FFu) << 13;
+}
+/* f32 to f16, as bit patterns: round to nearest, ties to even; overflow gives infinity, NaNs become quiet. */
+static inline uint32_t ie_f32_f16_bits(uint32_t u) {
+    uint32_t sign = (u >> 16) & 0x8000u, a = u & 0x7FFFFFFFu;
+    if (a > 0x7F800000u) return sign | 0x7E00u | ((a >> 13) & 0x3FFu);
+    if (a >= 0x477FF000u) return sign | 0x7C00u; /* from 65520 up */
+    if (a >= 0x38800000u) {                      /* normal in f16: from 2^-14 up */
+        uint32_t m = a - (112u << 23);
+        return sign | ((m + 0xFFFu + ((m >> 13) & 1u)) >> 13);
+    }
+    if (a < 0x33000000u) return sign;                               /* below 2^-25 */
+    uint32_t m = (a & 0x7FFFFFu) | 0x800000u, s = 126u - (a >> 23); /* value = m / 2^s units of 2^-24; 14 <= s <= 24 */
+    uint32_t q = m >> s, rest = m & ((1u << s) - 1u), tie = 1u << (s - 1u);
+    if (rest > tie || (rest == tie && (q & 1u) != 0u)) q++;
+    return sign | q;
+}
+static inline uint32_t ie_bf16_f32_bits(uint32_t h) { return (h & 0xFFFFu) << 16; }
+
+/* ---- weights of a block: from words to one byte a weight -------------------------------------------------------- */
+
+/* Word e (0..7) of a block holds weights 4e .. 4e+3, one in each byte, lowest byte first, like the words of a Q8 block.
+ * The arguments are one row's words of the block (src/quant/quant.h: q 4, q2 2, qh 1). */
+static inline uint32_t ie_q4_bytes(const uint32_t *q, uint32_t e) {
+    return (q[e % 4u] >> (4u * (e / 4u))) & 0x0F0F0F0Fu;
+}
+static inline uint32_t ie_q2_bytes(const uint32_t *q2, uint32_t e) {
+    return (q2[e % 2u] >> (2u * (e / 2u))) & 0x03030303u;
+}
+/* Bits 4e .. 4e+3 of qh, each as the lowest bit of a byte. */
+static inline uint32_t ie_bit_bytes(uint32_t qh, uint32_t e) {
+    uint32_t b = (qh >> (4u * e)) & 0xFu;
+    return (b | b << 7 | b << 14 | b << 21) & 0x01010101u;
+}
+static inline uint32_t ie_q5_bytes(const uint32_t *q, uint32_t qh, uint32_t e) {
+    return ie_q4_bytes(q, e) | ie_bit_bytes(qh, e) << 4;
+}
+static inline uint32_t ie_q3_bytes(const uint32_t *q2, uint32_t qh, uint32_t e) {
+    return ie_q2_bytes(q2, e) | ie_bit_bytes(qh, e) << 2;
+}
+static inline uint32_t ie_q6_bytes(const uint32_t *q, const uint32_t *q2, uint32_t e) {
+    return ie_q4_bytes(q, e) | ie_q2_bytes(q2, e) << 4;
+}
+/* IQ4's codebook: nibble n means IE_IQ4[n] - 128; the bytes are the values plus 128, packed lowest first. The values:
+ * -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 (GGUF's IQ4_NL and IQ4_XS). */
+#define IE_IQ4_W0 0x3F2D1801u
+#define IE_IQ4_W1 0x766A5D4Fu
+#define IE_IQ4_W2 0xA6998D81u
+#define IE_IQ4_W3 0xF1D9C5B5u
+static inline uint32_t ie_iq4_u(uint32_t n) { /* value + 128, in 1 .. 241 */
+    uint32_t w = n < 8u ? (n < 4u ? IE_IQ4_W0 : IE_IQ4_W1) : (n < 12u ? IE_IQ4_W2 : IE_IQ4_W3);
+    return (w >> (8u * (n % 4u))) & 0xFFu;
+}
+static inline int32_t ie_iq4_s(uint32_t n) { return (int32_t)ie_iq4_u(n) - 128; }
+/* Four nibbles (one in each byte) to four codebook values + 128. */
+static inline uint32_t ie_iq4_bytes_u(uint32_t w) {
+    return ie_iq4_u(w & 15u) | ie_iq4_u((w >> 8) & 15u) << 8 | ie_iq4_u((w >> 16) & 15u) << 16 |
+           ie_iq4_u((w >> 24) & 15u) << 24;
+}
+
+/* ---- packing: from one byte a weight to words, and from GGUF's bytes to words ----------------------------------- */
+
+/* The inverses: word k of q 4 from byte words k and k + 4; word k of q2 2 from byte words k, k + 2, k + 4, k + 6; four
+ * bits of qh from one byte word. Values must fit their bits. */
+static inline uint32_t ie_q4_pack(uint32_t lo, uint32_t hi) { return lo | hi << 4; }
+static inline uint32_t ie_q2_pack(uint32_t b0, uint32_t b2, uint32_t b4, uint32_t b6) {
+    return b0 | b2 << 2 | b4 << 4 | b6 << 6;
+}
+static inline uint32_t ie_bit_pack(uint32_t b) { return (b | b >> 7 | b >> 14 | b >> 21) & 0xFu; }
+
+/* Word w (0..3) of block b (0..7) out of the nibbles of Q4_K and Q5_K: 4 groups of 64 weights, 32 bytes each, low
+ * nibbles first. src: 128 bytes. */
+static inline uint32_t ie_take_q4k(const uint8_t *src, uint32_t b, uint32_t w) {
+    const uint8_t *p = src + b / 2u * 32u + 4u * w;
+    uint32_t s = 4u * (b % 2u);
+    return ie_q4_pack((ie_load32(p) >> s) & 0x0F0F0F0Fu, (ie_load32(p + 16) >> s) & 0x0F0F0F0Fu);
+}
+/* The same for Q6_K: 2 halves of 128 weights, 64 bytes each, low nibbles hold the first 64 weights. src: 128 bytes. */
+static inline uint32_t ie_take_q6k(const uint8_t *src, uint32_t b, uint32_t w) {
+    const uint8_t *p = src + b / 4u * 64u + b % 2u * 32u + 4u * w;
+    uint32_t s = 4u * (b / 2u % 2u);
+    return ie_q4_pack((ie_load32(p) >> s) & 0x0F0F0F0Fu, (ie_load32(p + 16) >> s) & 0x0F0F0F0Fu);
+}
+/* Word w (0..1) of block b out of the 2-bit planes of Q2_K, Q3_K (qs) and Q6_K (qh): 2 halves of 128 weights, 32 bytes
+ * each; byte i holds weights i, i + 32, i + 64, i + 96 of its half. src: 64 bytes. */
+static inline uint32_t ie_take_q2k(const uint8_t *src, uint32_t b, uint32_t w) {
+    const uint8_t *p = src + b / 4u * 32u + 4u * w;
+    uint32_t s = 2u * (b % 4u);
+    return ie_q2_pack((ie_load32(p) >> s) & 0x03030303u, (ie_load32(p + 8) >> s) & 0x03030303u,
+                      (ie_load32(p + 16) >> s) & 0x03030303u, (ie_load32(p + 24) >> s) & 0x03030303u);
+}
+/* The qh word of block b out of the bit planes of Q3_K (hmask) and Q5_K (qh): bit b of byte i belongs to weight i of
+ * the block. src: 32 bytes. */
+static inline uint32_t ie_take_bits(const uint8_t *src, uint32_t b) {
+    uint32_t r = 0u;
+    for (uint32_t e = 0u; e < 8u; e++) r |= ie_bit_pack((ie_load32(src + 4u * e) >> b) & 0x01010101u) << (4u * e);
+    return r;
+}
+
+/* ---- scales of the K formats ------------------------------------------------------------------------------------ */
+
+/* sc: the row's words of the scales field (GGUF's bytes in their order). */
+/* Q4_K, Q5_K: the 6-bit scales and minimums of blocks 4h .. 4h+3, one a byte. */
+static inline uint32_t ie_k4_scales(const uint32_t *sc, uint32_t h) {
+    if (h == 0u) return sc[0] & 0x3F3F3F3Fu;
+    return (sc[2] & 0x0F0F0F0Fu) | ((sc[0] >> 2) & 0x30303030u);
+}
+static inline uint32_t ie_k4_mins(const uint32_t *sc, uint32_t h) {
+    if (h == 0u) return sc[1] & 0x3F3F3F3Fu;
+    return ((sc[2] >> 4) & 0x0F0F0F0Fu) | ((sc[1] >> 2) & 0x30303030u);
+}
+/* Of block j (0..7). */
+static inline uint32_t ie_k4_scale(const uint32_t *sc, uint32_t j) {
+    return ie_byte_u(ie_k4_scales(sc, j / 4u), j % 4u);
+}
+static inline uint32_t ie_k4_min(const uint32_t *sc, uint32_t j) { return ie_byte_u(ie_k4_mins(sc, j / 4u), j % 4u); }
+/* Q3_K: 16 6-bit scales, one for 16 weights; those of 4h .. 4h+3 as bytes, still plus 32. */
+static inline uint32_t ie_q3k_scales_u(const uint32_t *sc, uint32_t h) {
+    return ((sc[h % 2u] >> (4u * (h / 2u))) & 0x0F0F0F0Fu) | ((sc[2] >> (2u * h)) & 0x03030303u) << 4;
+}
+static inline int32_t ie_q3k_scale(const uint32_t *sc, uint32_t j) { /* -32 .. 31 */
+    return (int32_t)ie_byte_u(ie_q3k_scales_u(sc, j / 4u), j % 4u) - 32;
+}
+/* Q2_K: scale and minimum of sub-block j (0..15, 16 weights each). Q6_K: its int8 scale. */
+static inline uint32_t ie_q2k_scale(const uint32_t *sc, uint32_t j) { return ie_byte_u(sc[j / 4u], j % 4u) & 15u; }
+static inline uint32_t ie_q2k_min(const uint32_t *sc, uint32_t j) { return ie_byte_u(sc[j / 4u], j % 4u) >> 4; }
+static inline int32_t ie_q6k_scale(const uint32_t *sc, uint32_t j) { return ie_byte_s(sc[j / 4u], j % 4u); }
+/* IQ4_XS: scale of block j (0..7) from scales_h (16 bits) and scales_l. */
+static inline int32_t ie_iq4xs_scale(uint32_t sh, uint32_t sl, uint32_t j) { /* -32 .. 31 */
+    return (int32_t)(((sl >> (4u * j)) & 15u) | ((sh >> (2u * j)) & 3u) << 4) - 32;
+}
+
+/* ---- unit layouts ----------------------------------------------------------------------------------------------- */
+
+/* First word of each field inside a unit (src/quant/quant.h), for ie_field_wm / ie_field_lm / ie_field_half, and the
+ * words of a unit. K formats: block b's fields start at IE_X_B + b * IE_X_B_WORDS. */
+#define IE_F32_WORDS 1024u
+#define IE_F16_WORDS 512u /* BF16 too */
+#define IE_Q4_0_D 0u
+#define IE_Q4_0_Q 16u
+#define IE_Q4_0_WORDS 144u /* IQ4_NL too */
+#define IE_Q4_1_DM 0u
+#define IE_Q4_1_Q 32u
+#define IE_Q4_1_WORDS 160u
+#define IE_Q5_0_D 0u
+#define IE_Q5_0_QH 16u
+#define IE_Q5_0_Q 48u
+#define IE_Q5_0_WORDS 176u
+#define IE_Q5_1_DM 0u
+#define IE_Q5_1_QH 32u
+#define IE_Q5_1_Q 64u
+#define IE_Q5_1_WORDS 192u
+#define IE_Q8_0_D 0u
+#define IE_Q8_0_Q 16u
+#define IE_Q8_0_WORDS 272u
+#define IE_Q2_K_DM 0u
+#define IE_Q2_K_SC 32u
+#define IE_Q2_K_B 160u
+#define IE_Q2_K_B_WORDS 64u
+#define IE_Q2_K_WORDS 672u
+#define IE_Q3_K_D 0u
+#define IE_Q3_K_SC 16u
+#define IE_Q3_K_B 112u /* qh, then q2 32 words on */
+#define IE_Q3_K_B_WORDS 96u
+#define IE_Q3_K_WORDS 880u
+#define IE_Q4_K_DM 0u
+#define IE_Q4_K_SC 32u
+#define IE_Q4_K_B 128u
+#define IE_Q4_K_B_WORDS 128u
+#define IE_Q4_K_WORDS 1152u
+#define IE_Q5_K_DM 0u
+#define IE_Q5_K_SC 32u
+#define IE_Q5_K_B 128u /* qh, then q 32 words on */
+#define IE_Q5_K_B_WORDS 160u
+#define IE_Q5_K_WORDS 1408u
+#define IE_Q6_K_D 0u
+#define IE_Q6_K_SC 16u
+#define IE_Q6_K_B 144u /* q, then q2 128 words on */
+#define IE_Q6_K_B_WORDS 192u
+#define IE_Q6_K_WORDS 1680u
+#define IE_IQ4_XS_DH 0u
+#define IE_IQ4_XS_SL 32u
+#define IE_IQ4_XS_B 64u
+#define IE_IQ4_XS_B_WORDS 128u
+#define IE_IQ4_XS_WORDS 1088u
+
+/* ---- segments of a row's sum ------------------------------------------------------------------------------------ */
 
 /* A row's blocks are summed in sequence inside each of S contiguous segments; the S sums are added left to right.
  * S depends on the row length alone, so that waves per tile, cards, threads and T never change a bit.
@@ -62,12 +270,12 @@ static inline uint32_t ie_seg_begin(uint32_t s, uint32_t nblk) {
     return b < nblk ? b : nblk;
 }
 
-/* ---- Q8 activations ------------------------------------------------------------------------------------------------ */
+/* ---- Q8 activations --------------------------------------------------------------------------------------------- */
 
 /* One block is 16 words (64 bytes): 8 words of 32 int8, then */
 #define IE_Q8_WORDS 16u
-#define IE_Q8_D 8u    /* f32 d: value = d * q */
-#define IE_Q8_SA 9u   /* f32 d * (float)(sum of q) */
+#define IE_Q8_D 8u     /* f32 d: value = d * q */
+#define IE_Q8_SA 9u    /* f32 d * (float)(sum of q) */
 #define IE_Q8_NSUM 10u /* int32 -(sum of the 32 q) */
 #define IE_Q8_NLO 11u  /* int32 -(sum of q[0..16)) */
 #define IE_Q8_NHI 12u  /* int32 -(sum of q[16..32)); words 13..15 are zero */
@@ -84,7 +292,7 @@ static inline uint32_t ie_q8_blocks(uint32_t t_total, uint32_t nblk) {
     return (t_total + g - 1u) / g * g * nblk;
 }
 
-/* ---- KV pages ------------------------------------------------------------------------------------------------------ */
+/* ---- KV pages --------------------------------------------------------------------------------------------------- */
 
 /* Head dimension as stored: padded to a multiple of 8 with zeros. */
 static inline uint32_t ie_head_pad(uint32_t hd) { return (hd + 7u) / 8u * 8u; }
@@ -95,9 +303,9 @@ static inline uint32_t ie_v_elem(uint32_t slot, uint32_t d, uint32_t hdp) { retu
 static inline uint32_t ie_page_of(uint32_t pos) { return pos / IE_PAGE; }
 static inline uint32_t ie_slot_of(uint32_t pos) { return pos % IE_PAGE; }
 
-/* ---- memory plan ------------------------------------------------------------------------------------------------------ */
+/* ---- memory plan ------------------------------------------------------------------------------------------------ */
 
-#define IE_PLAN_UNIT 256u     /* bytes; offsets and sizes of a plan are counted in it */
+#define IE_PLAN_UNIT 256u /* bytes; offsets and sizes of a plan are counted in it */
 #define IE_PLAN_MAX_BUFS 65536u
 
 /* Both buffers hold data at some op. */

@@ -54,8 +54,8 @@ static ie_status take_input(const ie_plan_buf *b, uint32_t n, plan_work *w, ie_e
     return st;
 }
 
-/* Lowest offset for buffer i among the placed ones that live at the same time; the walk is by ascending offset, `end` is
- * the highest end seen, so a gap before the next buffer is free of all of them. 64 bits: the sum may pass 2^32. */
+/* Lowest offset for buffer i among the placed ones that live at the same time; the walk is by ascending offset, `end`
+ * is the highest end seen, so a gap before the next buffer is free of all of them. 64 bits: the sum may pass 2^32. */
 static uint64_t lowest_offset(const plan_work *w, uint32_t i) {
     uint64_t end = 0;
     for (uint32_t k = 0; k < w->n_placed; k++) {
@@ -97,8 +97,13 @@ ie_status ie_plan(ie_plan_buf *b, uint32_t n, uint64_t *arena_bytes, ie_error *e
         return ie_fail(err, IE_E_ARG, "memory plan: %u buffers; at most %u are allowed", n, IE_PLAN_MAX_BUFS);
     uint32_t *mem = ie_calloc((size_t)n * 6u, sizeof *mem, "memory plan", err);
     if (!mem) return IE_E_NOMEM;
-    plan_work w = {.off = mem, .size = mem + n, .first = mem + 2u * (size_t)n, .last = mem + 3u * (size_t)n,
-                   .order = mem + 4u * (size_t)n, .placed = mem + 5u * (size_t)n, .n_placed = 0};
+    plan_work w = {.off = mem,
+                   .size = mem + n,
+                   .first = mem + 2u * (size_t)n,
+                   .last = mem + 3u * (size_t)n,
+                   .order = mem + 4u * (size_t)n,
+                   .placed = mem + 5u * (size_t)n,
+                   .n_placed = 0};
     uint64_t units = 0;
     ie_status st = take_input(b, n, &w, err);
     if (st == IE_OK) st = place_all(b, n, &w, &units, err);

@@ -13,9 +13,9 @@ typedef struct {
 } ie_plan_buf;
 
 /* Places n buffers: largest first, each at the lowest offset that no buffer alive at the same time uses; equal input
- * gives an equal plan. Fills b[].off and *arena_bytes (a multiple of 256). The finished plan is checked by ie_plan_check.
- * IE_E_ARG: a reversed live range, or more than IE_PLAN_MAX_BUFS buffers; IE_E_NOMEM: the arena would exceed 2^32 - 1
- * units; or host memory for the work lists does not suffice. On failure b[].off is unspecified. */
+ * gives an equal plan. Fills b[].off and *arena_bytes (a multiple of 256). The finished plan is checked by
+ * ie_plan_check. IE_E_ARG: a reversed live range, or more than IE_PLAN_MAX_BUFS buffers; IE_E_NOMEM: the arena would
+ * exceed 2^32 - 1 units; or host memory for the work lists does not suffice. On failure b[].off is unspecified. */
 ie_status ie_plan(ie_plan_buf *b, uint32_t n, uint64_t *arena_bytes, ie_error *err);
 
 #endif

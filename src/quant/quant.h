@@ -1,4 +1,4 @@
-/* Weight formats: one file and one row of ie_formats each.
+/* Weight formats: one file and one row of ie_formats (quant.c) each.
  *
  * A format says how a super-block of one row is taken from GGUF's bytes into a unit (core/ie_core.h: 32 rows, lane = row,
  * word-major on the CPU), how one row is read back as floats (embeddings), and which shape its arithmetic has. Bytes per
@@ -59,10 +59,6 @@ typedef struct {
 extern const ie_format ie_formats[IE_F_COUNT]; /* indexed by ie_format_id */
 const ie_format *ie_format_of_ggml(uint32_t ggml_type); /* NULL if not supported */
 const char *ie_format_list(void);                       /* "F32, F16, ..." for messages */
-
-/* Each format's row, in its own file. */
-extern const ie_format ie_fmt_f32, ie_fmt_f16, ie_fmt_bf16, ie_fmt_q4_0, ie_fmt_q4_1, ie_fmt_q5_0, ie_fmt_q5_1, ie_fmt_q8_0,
-    ie_fmt_q2_k, ie_fmt_q3_k, ie_fmt_q4_k, ie_fmt_q5_k, ie_fmt_q6_k, ie_fmt_iq4_nl, ie_fmt_iq4_xs;
 
 /* Units and bytes of a matrix. */
 static inline uint32_t ie_nsb(const ie_format *f, uint32_t k) { return (ie_nblk(k) + f->blocks - 1u) / f->blocks; }

@@ -19,8 +19,10 @@ static uint32_t rnd(uint32_t n) {
 static void layered_plan_is_tight(void **state) {
     (void)state;
     /* x lives through, a and b in turns: a reuses what b left. */
-    ie_plan_buf b[] = {{.bytes = 1000, .first = 0, .last = 9}, {.bytes = 4096, .first = 0, .last = 2},
-                       {.bytes = 4096, .first = 3, .last = 5}, {.bytes = 4000, .first = 6, .last = 9}};
+    ie_plan_buf b[] = {{.bytes = 1000, .first = 0, .last = 9},
+                       {.bytes = 4096, .first = 0, .last = 2},
+                       {.bytes = 4096, .first = 3, .last = 5},
+                       {.bytes = 4000, .first = 6, .last = 9}};
     uint64_t arena = 1;
     ie_error err;
     assert_int_equal(ie_plan(b, 4, &arena, &err), IE_OK);
@@ -108,7 +110,7 @@ static void check_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layered_plan_is_tight), cmocka_unit_test(zero_and_empty), cmocka_unit_test(bad_input_is_named),
-        cmocka_unit_test(random_plans), cmocka_unit_test(check_refuses),
+        cmocka_unit_test(random_plans),          cmocka_unit_test(check_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

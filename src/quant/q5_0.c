@@ -1,0 +1,16 @@
+/* Q5_0: w = d * (n - 16). GGUF: d f16, 32 high bits, 16 bytes of nibbles. Unit: d h | qh 1 | q 4. */
+#include "unit.h"
+
+void ie_q5_0_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
+    (void)n;
+    unit_put_half(unit, IE_Q5_0_D, 0, r, ie_load16(src));
+    unit_put_n(unit, IE_Q5_0_QH, r, src + 2, 1);
+    unit_put_n(unit, IE_Q5_0_Q, r, src + 6, 4);
+}
+
+void ie_q5_0_dequant(const uint32_t *unit, uint32_t r, float *out) {
+    uint32_t q[4], qh = unit_get(unit, IE_Q5_0_QH, 0, r);
+    float d = ie_f16_to_f32(unit_get_half(unit, IE_Q5_0_D, 0, r));
+    unit_get_n(unit, IE_Q5_0_Q, r, q, 4);
+    for (uint32_t i = 0; i < 32; i++) out[i] = d * (float)((int32_t)ie_byte_u(ie_q5_bytes(q, qh, i / 4u), i % 4u) - 16);
+}
