@@ -19,7 +19,7 @@ struct ie_gguf {
     ie_gguf_index tensor_index;
 };
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The last max bytes of a path, for messages. */
 static const char *tail(const char *path, size_t max) {
@@ -54,7 +54,7 @@ static ie_status open_file(ie_gguf *g, const char *path, ie_error *err) {
     return IE_OK;
 }
 
-/* ---- split sets --------------------------------------------------------------------------------------------------- */
+/* ---- split sets -------------------------------------------------------------------------------------------------- */
 
 /* -0000K-of-0000N.gguf */
 #define PART_SUFFIX 20
@@ -74,8 +74,10 @@ char *ie_gguf_part_path(const char *path, uint32_t no, uint32_t count, ie_error 
     uint32_t k, n;
     if (len < PART_SUFFIX || s[0] != '-' || !five_digits(s + 1, &k) || memcmp(s + 6, "-of-", 4) ||
         !five_digits(s + 10, &n) || strcmp(s + 15, ".gguf") || n != count) {
-        ie_fail(err, IE_E_FORMAT, "%s: key 'split.count' is %" PRIu32 ", but the name does not end in -0000K-of-%05" PRIu32
-                ".gguf: the other parts cannot be found", tail(path, IE_GGUF_SHOW), count, count);
+        ie_fail(err, IE_E_FORMAT,
+                "%s: key 'split.count' is %" PRIu32 ", but the name does not end in -0000K-of-%05" PRIu32
+                ".gguf: the other parts cannot be found",
+                tail(path, IE_GGUF_SHOW), count, count);
         return NULL;
     }
     size_t size = len + 8;
@@ -109,9 +111,10 @@ static ie_status open_part(ie_gguf *g, const char *path, uint32_t no, const spli
     if (st == IE_OK) st = ie_gguf_parse(g->files + no, no, &m, &g->tensors, err);
     if (st == IE_OK) st = get_split(&m, &s, err);
     if (st == IE_OK && (s.no != no || s.count != set->count || s.tensors != set->tensors))
-        st = ie_fail(err, IE_E_FORMAT, "%s: says split.no %" PRIu32 ", split.count %" PRIu32 ", split.tensors.count %"
-                     PRIu32 "; part 0 and the name say %" PRIu32 ", %" PRIu32 ", %" PRIu32, m.label, s.no, s.count,
-                     s.tensors, no, set->count, set->tensors);
+        st = ie_fail(err, IE_E_FORMAT,
+                     "%s: says split.no %" PRIu32 ", split.count %" PRIu32 ", split.tensors.count %" PRIu32
+                     "; part 0 and the name say %" PRIu32 ", %" PRIu32 ", %" PRIu32,
+                     m.label, s.no, s.count, s.tensors, no, set->count, set->tensors);
     ie_gguf_meta_free(&m);
     free(part);
     return st;
@@ -138,7 +141,7 @@ static ie_status index_tensors(ie_gguf *g, ie_error *err) {
                    ie_gguf_show(b->name), b->name.s, a->file == b->file ? "the same file" : g->files[a->file].label);
 }
 
-/* ---- open and close ----------------------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 /* *first: set to the path of the set's first part (to be freed) instead of opening, when path is another part. */
 static ie_gguf *open_set(const char *path, char **first, ie_error *err) {
@@ -190,21 +193,31 @@ void ie_gguf_close(ie_gguf *g) {
     free(g);
 }
 
-/* ---- look-ups and data -------------------------------------------------------------------------------------------- */
+/* ---- look-ups and data ------------------------------------------------------------------------------------------- */
 
-const ie_gguf_meta *ie_gguf_meta_of(const ie_gguf *g) { return &g->meta; }
+const ie_gguf_meta *ie_gguf_meta_of(const ie_gguf *g) {
+    return &g->meta;
+}
 
-uint64_t ie_gguf_n_kv(const ie_gguf *g) { return g->meta.n_kv; }
-const ie_gguf_kv *ie_gguf_kv_at(const ie_gguf *g, uint64_t i) { return i < g->meta.n_kv ? g->meta.kv + i : NULL; }
+uint64_t ie_gguf_n_kv(const ie_gguf *g) {
+    return g->meta.n_kv;
+}
+const ie_gguf_kv *ie_gguf_kv_at(const ie_gguf *g, uint64_t i) {
+    return i < g->meta.n_kv ? g->meta.kv + i : NULL;
+}
 
 const ie_gguf_value *ie_gguf_meta_find(const ie_gguf_meta *m, const char *key) {
     const ie_gguf_kv *kv = ie_gguf_index_find(&m->index, key, strlen(key));
     return kv ? &kv->value : NULL;
 }
 
-const ie_gguf_value *ie_gguf_find(const ie_gguf *g, const char *key) { return ie_gguf_meta_find(&g->meta, key); }
+const ie_gguf_value *ie_gguf_find(const ie_gguf *g, const char *key) {
+    return ie_gguf_meta_find(&g->meta, key);
+}
 
-uint64_t ie_gguf_n_tensors(const ie_gguf *g) { return g->tensors.n; }
+uint64_t ie_gguf_n_tensors(const ie_gguf *g) {
+    return g->tensors.n;
+}
 
 const ie_gguf_tensor *ie_gguf_tensor_at(const ie_gguf *g, uint64_t i) {
     return i < g->tensors.n ? g->tensors.t + i : NULL;
@@ -217,7 +230,8 @@ const ie_gguf_tensor *ie_gguf_find_tensor(const ie_gguf *g, const char *name) {
 ie_status ie_gguf_read(const ie_gguf *g, const ie_gguf_tensor *t, uint64_t off, void *dst, uint64_t len,
                        ie_error *err) {
     if (off > t->bytes || len > t->bytes - off)
-        return ie_fail(err, IE_E_ARG, "tensor '%.*s': %" PRIu64 " bytes from byte %" PRIu64 " asked for, it has %" PRIu64,
+        return ie_fail(err, IE_E_ARG,
+                       "tensor '%.*s': %" PRIu64 " bytes from byte %" PRIu64 " asked for, it has %" PRIu64,
                        ie_gguf_show(t->name), t->name.s, len, off, t->bytes);
     return ie_gguf_pread(g->files + t->file, t->offset + off, dst, len, err);
 }
@@ -226,4 +240,6 @@ void ie_gguf_drop(const ie_gguf *g, const ie_gguf_tensor *t) {
     if (t->bytes) (void)posix_fadvise(g->files[t->file].fd, (off_t)t->offset, (off_t)t->bytes, POSIX_FADV_DONTNEED);
 }
 
-uint64_t ie_gguf_file_bytes(const ie_gguf *g) { return g->bytes; }
+uint64_t ie_gguf_file_bytes(const ie_gguf *g) {
+    return g->bytes;
+}

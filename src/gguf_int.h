@@ -69,8 +69,8 @@ typedef struct {
 } ie_gguf_tensors;
 
 /* Parses header, metadata and tensor directory of one open file: fills *m and appends to *ts the file's tensors, with
- * file number file_no, absolute offsets and sizes, all inside the file and disjoint. What was filled before a failure is
- * released by the caller as usual. */
+ * file number file_no, absolute offsets and sizes, all inside the file and disjoint. What was filled before a failure
+ * is released by the caller as usual. */
 ie_status ie_gguf_parse(const ie_gguf_file *f, uint32_t file_no, ie_gguf_meta *m, ie_gguf_tensors *ts, ie_error *err);
 
 /* pread of exactly n bytes; IE_E_IO with a message when the file ends before or the system fails. */
@@ -85,6 +85,8 @@ char *ie_gguf_part_path(const char *path, uint32_t no, uint32_t count, ie_error 
 
 /* Names in messages: at most this many bytes are shown. */
 #define IE_GGUF_SHOW 100
-static inline int ie_gguf_show(ie_str s) { return s.len < IE_GGUF_SHOW ? (int)s.len : IE_GGUF_SHOW; }
+static inline int ie_gguf_show(ie_str s) {
+    return s.len < IE_GGUF_SHOW ? (int)s.len : IE_GGUF_SHOW;
+}
 
 #endif

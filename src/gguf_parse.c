@@ -20,8 +20,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are handed out
 
 enum {
     VERSION = 3,
-    MAX_DEPTH = 4,       /* of arrays within arrays */
-    MAX_NAME = 65535,    /* bytes of a key or tensor name */
+    MAX_DEPTH = 4,    /* of arrays within arrays */
+    MAX_NAME = 65535, /* bytes of a key or tensor name */
     MIN_KV = 8 + 1 + 4 + 1,
     MIN_TENSOR = 8 + 1 + 4 + 8 + 4 + 8,
     DEFAULT_ALIGNMENT = 32,
@@ -32,8 +32,7 @@ enum {
 /* Bytes of the smallest value of each type in the file. */
 static const uint8_t min_size[GGUF_NTYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 /* Bytes of one array element in memory. */
-static const uint8_t mem_size[GGUF_NTYPES] = {
-    1, 1, 2, 2, 4, 4, 4, 1, sizeof(ie_str), sizeof(ie_gguf_value), 8, 8, 8};
+static const uint8_t mem_size[GGUF_NTYPES] = {1, 1, 2, 2, 4, 4, 4, 1, sizeof(ie_str), sizeof(ie_gguf_value), 8, 8, 8};
 
 typedef struct {
     const ie_gguf_file *f;
@@ -48,7 +47,9 @@ typedef struct {
     ie_error *err;
 } reader;
 
-static uint64_t left(const reader *r) { return r->f->size - r->pos; }
+static uint64_t left(const reader *r) {
+    return r->f->size - r->pos;
+}
 
 /* FILE: key 12 'NAME': TEXT */
 static ie_status fail(const reader *r, ie_status code, const char *fmt, ...) IE_PRINTF(3, 4);
@@ -60,12 +61,12 @@ static ie_status fail(const reader *r, ie_status code, const char *fmt, ...) {
     va_end(ap);
     if (r->number) snprintf(num, sizeof num, " %" PRIu64, r->number);
     if (r->name.s)
-        return ie_fail(r->err, code, "%s: %s%s '%.*s': %s", r->f->label, r->part, num, ie_gguf_show(r->name),
-                       r->name.s, text);
+        return ie_fail(r->err, code, "%s: %s%s '%.*s': %s", r->f->label, r->part, num, ie_gguf_show(r->name), r->name.s,
+                       text);
     return ie_fail(r->err, code, "%s: %s%s: %s", r->f->label, r->part, num, text);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 ie_status ie_gguf_pread(const ie_gguf_file *f, uint64_t off, void *dst, uint64_t n, ie_error *err) {
     unsigned char *p = dst;
@@ -73,11 +74,12 @@ ie_status ie_gguf_pread(const ie_gguf_file *f, uint64_t off, void *dst, uint64_t
         uint64_t want = n - done < (1 << 30) ? n - done : 1 << 30;
         ssize_t got = pread(f->fd, p + done, (size_t)want, (off_t)(off + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return ie_fail(err, IE_E_IO, "%s: reading at byte %" PRIu64 ": %s", f->label, off + done,
-                                    strerror(errno));
+        if (got < 0)
+            return ie_fail(err, IE_E_IO, "%s: reading at byte %" PRIu64 ": %s", f->label, off + done, strerror(errno));
         if (got == 0)
-            return ie_fail(err, IE_E_IO, "%s: the file ends at byte %" PRIu64 ", it had %" PRIu64
-                           " bytes when it was opened", f->label, off + done, f->size);
+            return ie_fail(err, IE_E_IO,
+                           "%s: the file ends at byte %" PRIu64 ", it had %" PRIu64 " bytes when it was opened",
+                           f->label, off + done, f->size);
         done += (uint64_t)got;
     }
     return IE_OK;
@@ -86,8 +88,10 @@ ie_status ie_gguf_pread(const ie_gguf_file *f, uint64_t off, void *dst, uint64_t
 /* Takes n bytes of the file, which belong to the named field. */
 static ie_status take(reader *r, void *dst, uint64_t n, const char *field) {
     if (n > left(r))
-        return fail(r, IE_E_FORMAT, "%s needs %" PRIu64 " bytes at byte %" PRIu64 ", the file has %" PRIu64
-                    " more: it is cut short or damaged", field, n, r->pos, left(r));
+        return fail(r, IE_E_FORMAT,
+                    "%s needs %" PRIu64 " bytes at byte %" PRIu64 ", the file has %" PRIu64
+                    " more: it is cut short or damaged",
+                    field, n, r->pos, left(r));
     unsigned char *p = dst;
     while (n) {
         if (r->at == r->have) {
@@ -112,8 +116,12 @@ static ie_status take(reader *r, void *dst, uint64_t n, const char *field) {
     return IE_OK;
 }
 
-static ie_status take_u32(reader *r, uint32_t *v, const char *field) { return take(r, v, 4, field); }
-static ie_status take_u64(reader *r, uint64_t *v, const char *field) { return take(r, v, 8, field); }
+static ie_status take_u32(reader *r, uint32_t *v, const char *field) {
+    return take(r, v, 4, field);
+}
+static ie_status take_u64(reader *r, uint64_t *v, const char *field) {
+    return take(r, v, 8, field);
+}
 
 static void *mem(reader *r, uint64_t n, uint64_t size, size_t align, const char *field) {
     ie_status why;
@@ -121,8 +129,8 @@ static void *mem(reader *r, uint64_t n, uint64_t size, size_t align, const char 
     if (!p && why == IE_E_NOMEM)
         fail(r, why, "%s: no memory for %" PRIu64 " elements of %" PRIu64 " bytes", field, n, size);
     else if (!p)
-        fail(r, why, "%s: %" PRIu64 " elements of %" PRIu64 " bytes would take the metadata over %" PRIu64 " MiB", field,
-             n, size, IE_GGUF_META_MAX >> 20);
+        fail(r, why, "%s: %" PRIu64 " elements of %" PRIu64 " bytes would take the metadata over %" PRIu64 " MiB",
+             field, n, size, IE_GGUF_META_MAX >> 20);
     return p;
 }
 
@@ -153,13 +161,14 @@ static ie_status take_name(reader *r, ie_str *s, const char *field) {
     return IE_OK;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static ie_status take_type(reader *r, ie_gguf_type *type, const char *field) {
     uint32_t v;
     ie_status st = take_u32(r, &v, field);
     if (st != IE_OK) return st;
-    if (v >= GGUF_NTYPES) return fail(r, IE_E_FORMAT, "%s is %" PRIu32 ", allowed are 0 .. %d", field, v, GGUF_NTYPES - 1);
+    if (v >= GGUF_NTYPES)
+        return fail(r, IE_E_FORMAT, "%s is %" PRIu32 ", allowed are 0 .. %d", field, v, GGUF_NTYPES - 1);
     *type = (ie_gguf_type)v;
     return IE_OK;
 }
@@ -182,8 +191,10 @@ static ie_status take_array(reader *r, int depth, ie_gguf_value *v) {
     if (st == IE_OK) st = take_u64(r, &v->n, "array length");
     if (st != IE_OK) return st;
     if (v->n > left(r) / min_size[v->elem])
-        return fail(r, IE_E_FORMAT, "array length is %" PRIu64 ", but %" PRIu64 " bytes of the file are left for elements "
-                    "(%s) of at least %d", v->n, left(r), ie_gguf_type_text(v->elem), min_size[v->elem]);
+        return fail(r, IE_E_FORMAT,
+                    "array length is %" PRIu64 ", but %" PRIu64 " bytes of the file are left for elements "
+                    "(%s) of at least %d",
+                    v->n, left(r), ie_gguf_type_text(v->elem), min_size[v->elem]);
     if (v->elem == GGUF_STRING) {
         ie_str *s = mem(r, v->n, sizeof *s, 8, "array length");
         if (!s) return r->err->code;
@@ -218,7 +229,7 @@ static ie_status take_kv(reader *r, ie_gguf_kv *kv) {
     return take_string(r, s, UINT64_MAX, "string value");
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------ */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Data bytes from shape and type; 0 for unknown types. Checks the shape. */
 static ie_status size_tensor(const reader *r, ie_gguf_tensor *t) {
@@ -226,8 +237,9 @@ static ie_status size_tensor(const reader *r, ie_gguf_tensor *t) {
     for (uint32_t d = 0; d < t->n_dims; d++) {
         if (t->ne[d] == 0) return fail(r, IE_E_FORMAT, "dimension %" PRIu32 " is 0, at least 1 is needed", d);
         if (!ie_mul_u64(elements, t->ne[d], &elements) || elements > INT64_MAX)
-            return fail(r, IE_E_FORMAT, "dimension %" PRIu32 " is %" PRIu64
-                        ", which takes the number of elements to 2^63 or more", d, t->ne[d]);
+            return fail(r, IE_E_FORMAT,
+                        "dimension %" PRIu32 " is %" PRIu64 ", which takes the number of elements to 2^63 or more", d,
+                        t->ne[d]);
         if (d > 0) rows *= t->ne[d];
     }
     uint32_t len, block;
@@ -262,8 +274,10 @@ static ie_status place_tensor(const reader *r, ie_gguf_tensor *t, uint64_t base,
         return fail(r, IE_E_FORMAT, "tensor offset %" PRIu64 " is not a multiple of the alignment, %" PRIu64, off,
                     alignment);
     if (!ie_add_u64(base, off, &t->offset) || !ie_add_u64(t->offset, t->bytes, &end) || end > r->f->size)
-        return fail(r, IE_E_FORMAT, "tensor offset %" PRIu64 " and size %" PRIu64 " lead past the end of the file: "
-                    "data begin at byte %" PRIu64 ", the file has %" PRIu64, off, t->bytes, base, r->f->size);
+        return fail(r, IE_E_FORMAT,
+                    "tensor offset %" PRIu64 " and size %" PRIu64 " lead past the end of the file: "
+                    "data begin at byte %" PRIu64 ", the file has %" PRIu64,
+                    off, t->bytes, base, r->f->size);
     return IE_OK;
 }
 
@@ -285,15 +299,17 @@ static ie_status check_overlap(const reader *r, const ie_gguf_tensor *t, uint64_
     for (uint64_t i = 1; i < m && st == IE_OK; i++) {
         const ie_gguf_tensor *a = order[i - 1], *b = order[i];
         if (a->offset + a->bytes > b->offset)
-            st = ie_fail(r->err, IE_E_FORMAT, "%s: tensors '%.*s' (bytes %" PRIu64 " to %" PRIu64 ") and '%.*s' (from %"
-                         PRIu64 ") overlap: a tensor offset is wrong", r->f->label, ie_gguf_show(a->name), a->name.s,
-                         a->offset, a->offset + a->bytes, ie_gguf_show(b->name), b->name.s, b->offset);
+            st = ie_fail(r->err, IE_E_FORMAT,
+                         "%s: tensors '%.*s' (bytes %" PRIu64 " to %" PRIu64 ") and '%.*s' (from %" PRIu64
+                         ") overlap: a tensor offset is wrong",
+                         r->f->label, ie_gguf_show(a->name), a->name.s, a->offset, a->offset + a->bytes,
+                         ie_gguf_show(b->name), b->name.s, b->offset);
     }
     free(order);
     return st;
 }
 
-/* ---- the whole file ----------------------------------------------------------------------------------------------- */
+/* ---- the whole file ---------------------------------------------------------------------------------------------- */
 
 static ie_status take_header(reader *r, uint64_t *n_tensors, uint64_t *n_kv) {
     unsigned char magic[4];
@@ -306,8 +322,10 @@ static ie_status take_header(reader *r, uint64_t *n_tensors, uint64_t *n_kv) {
                     magic[1], magic[2], magic[3]);
     if ((st = take_u32(r, &version, "version")) != IE_OK) return st;
     if (version && (version & 0xffff) == 0)
-        return fail(r, IE_E_UNSUPPORTED, "version %" PRIu32 " in big-endian byte order, only little-endian files of "
-                    "version %d are read", __builtin_bswap32(version), VERSION);
+        return fail(r, IE_E_UNSUPPORTED,
+                    "version %" PRIu32 " in big-endian byte order, only little-endian files of "
+                    "version %d are read",
+                    __builtin_bswap32(version), VERSION);
     if (version != VERSION)
         return fail(r, IE_E_UNSUPPORTED, "version is %" PRIu32 ", only version %d is read", version, VERSION);
     st = take_u64(r, n_tensors, "tensor count");
@@ -365,12 +383,14 @@ static ie_status take_tensors(reader *r, uint32_t file_no, const ie_gguf_meta *m
     ie_status st = take_alignment(r, m, &alignment);
     if (st != IE_OK || n == 0) return st;
     if (n > left(r) / MIN_TENSOR)
-        return fail(r, IE_E_FORMAT, "tensor count is %" PRIu64 ", but after the keys the file has only %" PRIu64
-                    " more bytes", n, left(r));
+        return fail(r, IE_E_FORMAT,
+                    "tensor count is %" PRIu64 ", but after the keys the file has only %" PRIu64 " more bytes", n,
+                    left(r));
     if (ts->n + n > IE_GGUF_META_MAX / sizeof *ts->t)
         return fail(r, IE_E_FORMAT, "tensor count is %" PRIu64 ", at most %zu are allowed", n,
                     (size_t)IE_GGUF_META_MAX / sizeof *ts->t);
-    if (!ie_grow(&ts->t, &ts->cap, ts->n + (size_t)n, sizeof *ts->t, "GGUF tensor directory", r->err)) return IE_E_NOMEM;
+    if (!ie_grow(&ts->t, &ts->cap, ts->n + (size_t)n, sizeof *ts->t, "GGUF tensor directory", r->err))
+        return IE_E_NOMEM;
     r->part = "tensor";
     ie_gguf_tensor *first = ts->t + ts->n;
     for (uint64_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
-/* gguf_check [-v] FILE: opens a GGUF file or split set with the reader and prints a summary; with -v every key (bytes in
- * hexadecimal) and every tensor with a hash of its data. A file that is refused gives the reason on stderr and exit code
+/* gguf_check [-v] FILE: opens a GGUF file or split set with the reader and prints a summary; with -v every key (bytes
+ * in hexadecimal) and every tensor with a hash of its data. A file that is refused gives the reason on stderr and exit
+ * code
  * 1. Tests hold its output against what they wrote. */
 #include "gguf.h"
 
@@ -71,8 +72,8 @@ static ie_status print_all(const ie_gguf *g, ie_error *err) {
         ie_status st = hash_data(g, t, &h, err);
         if (st != IE_OK) return st;
         printf("tensor %s %" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu64
-               " %" PRIu64 " %016" PRIx64 "\n", t->name.s, t->type, t->n_dims, t->ne[0], t->ne[1], t->ne[2], t->ne[3],
-               t->file, t->offset, t->bytes, h);
+               " %" PRIu64 " %016" PRIx64 "\n",
+               t->name.s, t->type, t->n_dims, t->ne[0], t->ne[1], t->ne[2], t->ne[3], t->file, t->offset, t->bytes, h);
         ie_gguf_drop(g, t);
     }
     return IE_OK;

@@ -1,4 +1,5 @@
-/* The GGUF reader on files built here byte by byte: look-ups, refusals with their messages, split sets, reading data. */
+/* The GGUF reader on files built here byte by byte: look-ups, refusals with their messages, split sets, reading data.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +14,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- building files ----------------------------------------------------------------------------------------------- */
+/* ---- building files ---------------------------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/ie-test-gguf-XXXXXX";
 
-static void put(ie_buf *b, const void *p, size_t n) { assert_true(ie_buf_add(b, p, n, NULL)); }
-static void put32(ie_buf *b, uint32_t v) { put(b, &v, 4); }
-static void put64(ie_buf *b, uint64_t v) { put(b, &v, 8); }
+static void put(ie_buf *b, const void *p, size_t n) {
+    assert_true(ie_buf_add(b, p, n, NULL));
+}
+static void put32(ie_buf *b, uint32_t v) {
+    put(b, &v, 4);
+}
+static void put64(ie_buf *b, uint64_t v) {
+    put(b, &v, 8);
+}
 static void put_str(ie_buf *b, const char *s) {
     put64(b, strlen(s));
     put(b, s, strlen(s));
@@ -77,9 +84,11 @@ static void refused_at(const char *path, ie_status code, const char *text) {
     if (!strstr(err.msg, text)) fail_msg("\"%s\" does not say \"%s\"", err.msg, text);
     assert_null(ie_gguf_open(path, NULL));
 }
-static void refused(ie_buf *b, ie_status code, const char *text) { refused_at(save(b, "bad.gguf"), code, text); }
+static void refused(ie_buf *b, ie_status code, const char *text) {
+    refused_at(save(b, "bad.gguf"), code, text);
+}
 
-/* ---- keys --------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static ie_gguf *open_scalars(void) {
     ie_buf b = {0};
@@ -116,15 +125,22 @@ static void test_integers(void **state) {
         uint32_t min, max, want;
         const char *error; /* NULL: want is the value */
     } cases[] = {
-        {"u8", 0, UINT32_MAX, 255, NULL},      {"u8", 255, 255, 255, NULL},
-        {"u16", 0, 65535, 65535, NULL},        {"i16", 0, 65535, 32767, NULL},
-        {"u32", 0, UINT32_MAX, UINT32_MAX, NULL}, {"small64", 7, 7, 7, NULL},
-        {"absent", 50, 60, 5, NULL},           {"u8", 0, 254, 0, "key 'u8' is 255, allowed are 0 .. 254"},
+        {"u8", 0, UINT32_MAX, 255, NULL},
+        {"u8", 255, 255, 255, NULL},
+        {"u16", 0, 65535, 65535, NULL},
+        {"i16", 0, 65535, 32767, NULL},
+        {"u32", 0, UINT32_MAX, UINT32_MAX, NULL},
+        {"small64", 7, 7, 7, NULL},
+        {"absent", 50, 60, 5, NULL},
+        {"u8", 0, 254, 0, "key 'u8' is 255, allowed are 0 .. 254"},
         {"small64", 8, 9, 0, "key 'small64' is 7, allowed are 8 .. 9"},
         {"i8", 0, UINT32_MAX, 0, "key 'i8' is -128, allowed are 0 .. 4294967295"},
-        {"i32", 0, UINT32_MAX, 0, "is -1,"},   {"u64", 0, UINT32_MAX, 0, "is 4294967296,"},
-        {"i64", 0, UINT32_MAX, 0, "is -9223372036854775808,"}, {"f32", 0, 1, 0, "'f32' is of type f32, an integer"},
-        {"true", 0, 1, 0, "'true' is of type bool, an integer"}, {"str", 0, 1, 0, "'str' is of type string, an integer"},
+        {"i32", 0, UINT32_MAX, 0, "is -1,"},
+        {"u64", 0, UINT32_MAX, 0, "is 4294967296,"},
+        {"i64", 0, UINT32_MAX, 0, "is -9223372036854775808,"},
+        {"f32", 0, 1, 0, "'f32' is of type f32, an integer"},
+        {"true", 0, 1, 0, "'true' is of type bool, an integer"},
+        {"str", 0, 1, 0, "'str' is of type string, an integer"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ie_status st = ie_gguf_u32(g, cases[i].key, cases[i].min, cases[i].max, 5, &v, &err);
@@ -334,14 +350,14 @@ static void test_many(void **state) {
     ie_gguf_close(g);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------ */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static void test_read(void **state) {
     (void)state;
     ie_buf b = {0};
     put_header(&b, 2, 0);
-    put_tensor(&b, "a", 0, 5, 2, 0);     /* F32, 40 bytes */
-    put_tensor(&b, "b", 2, 64, 3, 64);   /* Q4_0, 108 bytes */
+    put_tensor(&b, "a", 0, 5, 2, 0);   /* F32, 40 bytes */
+    put_tensor(&b, "b", 2, 64, 3, 64); /* Q4_0, 108 bytes */
     put_data(&b, 64 + 108);
     uint64_t size = b.len;
     ie_gguf *g = open_ok(&b, "read.gguf");
@@ -468,7 +484,7 @@ static void test_header(void **state) {
     ie_gguf_close(NULL);
 }
 
-/* ---- split sets --------------------------------------------------------------------------------------------------- */
+/* ---- split sets -------------------------------------------------------------------------------------------------- */
 
 static void save_part(uint32_t no, uint32_t count, uint32_t tensors, const char *tensor, const char *name) {
     ie_buf b = {0};
@@ -510,7 +526,8 @@ static void test_split(void **state) {
         ie_gguf_close(g);
     }
     save_set("t0");
-    refused_at(path[0], IE_E_FORMAT, "s-00003-of-00003.gguf: tensor 't0' is a duplicate, it is also in s-00001-of-00003.gguf");
+    refused_at(path[0], IE_E_FORMAT,
+               "s-00003-of-00003.gguf: tensor 't0' is a duplicate, it is also in s-00001-of-00003.gguf");
     save_part(1, 3, 3, "t2", "s-00003-of-00003.gguf");
     refused_at(path[0], IE_E_FORMAT, "s-00003-of-00003.gguf: says split.no 1, ");
     save_part(2, 4, 3, "t2", "s-00003-of-00003.gguf");
@@ -528,7 +545,8 @@ static void test_split(void **state) {
     refused_at(set, IE_E_FORMAT, "key 'split.tensors.count' is 4, the set holds 2 tensors");
     save_part(0, 2, 2, "t0", "plain.gguf");
     snprintf(set, sizeof set, "%s/plain.gguf", dir);
-    refused_at(set, IE_E_FORMAT, "plain.gguf: key 'split.count' is 2, but the name does not end in -0000K-of-00002.gguf");
+    refused_at(set, IE_E_FORMAT,
+               "plain.gguf: key 'split.count' is 2, but the name does not end in -0000K-of-00002.gguf");
     save_part(0, 1, 1, "t0", "plain.gguf"); /* a set of one needs no such name, nor do merged files (count 0) */
     ie_gguf *g = ie_gguf_open(set, NULL);
     assert_non_null(g);
@@ -538,7 +556,7 @@ static void test_split(void **state) {
     ie_gguf_close(g);
 }
 
-/* ---- types -------------------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static void test_types(void **state) {
     (void)state;
