@@ -89,4 +89,18 @@ typedef struct {
 
 extern const ie_op_info ie_op_table[OP_KINDS];
 
+/* A part of the arena that an op touches: `rows` rows of n bytes, ld bytes apart, from byte `begin` on. */
+typedef struct {
+    uint64_t begin, ld, n;
+    uint32_t rows;
+    bool write;
+} ie_operand;
+
+#define IE_OPERANDS 4u /* at most so many an op */
+
+/* The operands of an op that works on `rows` rows of a batch of t tokens; returns their number. */
+uint32_t ie_op_operands(const ie_op *op, const ie_weights *w, uint32_t t, uint32_t rows, ie_operand out[IE_OPERANDS]);
+/* True when the two may touch the same byte (exact for rows of one buffer, by extent otherwise). */
+bool ie_operands_meet(const ie_operand *a, const ie_operand *b);
+
 #endif
