@@ -175,7 +175,7 @@ typedef struct {
     int32_t max_tokens;   /* -1 = until the context is full */
     int stop_at_end;      /* end at end-of-text and end-of-turn tokens (which are not handed out as text) */
     ie_token_fn on_token; /* may be NULL */
-    /* Called after each step with that step's logits row, position and the token chosen from it; may be NULL. */
+    /* Called for each step with a position, the token at it and the logits that follow it; may be NULL. */
     void (*on_logits)(void *user, int32_t pos, int32_t token, const float *logits, int32_t n_vocab);
     ie_progress_fn progress; /* for the prompt */
     void *user;

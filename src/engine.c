@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env.h"
 #include "model/model.h"
 
 static char *copy_str(ie_str s) {
@@ -64,6 +65,7 @@ ie_model *ie_model_open(const char *path, const ie_model_params *params, ie_erro
         ie_fail(err, IE_E_ARG, "model: no file name given");
         return NULL;
     }
+    if (ie_env_check(err)) return NULL;
     ie_model *m = ie_calloc(1, sizeof *m, "model", err);
     if (!m) return NULL;
     m->gguf = ie_gguf_open(path, err);

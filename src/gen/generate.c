@@ -54,7 +54,7 @@ static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_
         const float *logits = ie_logits(c, ie_ctx_last_row(c));
         ie_status st = ie_sample(&p->sampling, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), &id, err);
         if (st) return st;
-        if (p->on_logits) p->on_logits(p->user, pos, id, logits, n_vocab);
+        if (p->on_logits) p->on_logits(p->user, pos, t->token[pos], logits, n_vocab);
         if (!push(t, id, err)) return err->code;
         res->n_predicted++;
         bool end = p->stop_at_end && ie_token_is_end(m, id);

@@ -40,7 +40,7 @@ void ie_load_ignore(ie_loader *l, const char *name) { claim(l, name); }
 
 bool ie_load_same_type(const ie_loader *l, const ie_part *parts, uint32_t n) {
     const ie_gguf_tensor *first = ie_gguf_find_tensor(l->g, parts[0].name);
-    if (!first || !ie_env_join()) return false;
+    if (!first || !ie_env_on(IE_ENV_JOIN)) return false;
     for (uint32_t i = 1; i < n; i++) {
         const ie_gguf_tensor *t = ie_gguf_find_tensor(l->g, parts[i].name);
         if (!t || t->type != first->type) return false;
@@ -95,7 +95,7 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
         if (st) return st;
         const ie_format *f = ie_format_of_ggml(t->type);
         if (!f) return unsupported(t, "matrix", ie_format_list(), err);
-        s->as_q8 = f->id == IE_F_Q6_K && ie_env_q6k_as_q8();
+        s->as_q8 = f->id == IE_F_Q6_K && ie_env_on(IE_ENV_Q6K_AS_Q8);
         if (s->as_q8) f = &ie_formats[IE_F_Q8_0];
         s->parts[i] = (part){t, parts[i].rows};
         if (i == 0) mat->name = t->name.s, mat->fmt = f;

@@ -1,0 +1,173 @@
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base.h"
+
+typedef enum { O_GROUP, O_FLAG, O_STR, O_INT, O_FLOAT, O_U64 } kind;
+
+typedef struct {
+    kind kind;
+    const char *name, *alias, *arg;
+    size_t at;          /* offset in ie_run_opts */
+    double min, max;    /* O_INT, O_FLOAT */
+    const char *help;
+} option;
+
+#define AT(field) offsetof(ie_run_opts, field)
+#define BIG 1e9
+
+static const option table[] = {
+    {O_GROUP, "Input", 0, 0, 0, 0, 0, 0},
+    {O_STR, "--prompt", "-p", "TEXT", AT(prompt), 0, 0, "a prompt; goes through the model's chat template when it has one"},
+    {O_STR, "--file", "-f", "FILE", AT(prompt_file), 0, 0, "read the prompt from a file (- is standard input)"},
+    {O_STR, "--tokens", 0, "IDS", AT(tokens), 0, 0, "a prompt as token ids, separated by commas or spaces"},
+    {O_STR, "--tokens-file", 0, "FILE", AT(tokens_file), 0, 0, "read token ids from a file"},
+    {O_STR, "--system", 0, "TEXT", AT(system), 0, 0, "system message for -p, -f and --chat"},
+    {O_FLAG, "--no-template", 0, 0, AT(no_template), 0, 0, "take the prompt as plain text, without the chat template"},
+    {O_STR, "--chat-template-file", 0, "FILE", AT(template_file), 0, 0, "use this chat template instead of the model's"},
+    {O_GROUP, "What to do (default: generate)", 0, 0, 0, 0, 0, 0},
+    {O_FLAG, "--chat", 0, 0, AT(chat), 0, 0, "talk with the model; Ctrl-C stops an answer, Ctrl-D ends"},
+    {O_FLAG, "--info", 0, 0, AT(info), 0, 0, "print what the model is and the memory it needs"},
+    {O_FLAG, "--ppl", 0, 0, AT(ppl), 0, 0, "perplexity of the prompt instead of generating"},
+    {O_INT, "--ppl-first", 0, "N", AT(ppl_first), 0, BIG, "score the predictions made from position N on (default 0)"},
+    {O_INT, "--ppl-window", 0, "N", AT(ppl_window), 2, BIG, "cut the text into windows of N tokens, each evaluated alone"},
+    {O_FLAG, "--tokenize", 0, 0, AT(tokenize), 0, 0, "print the token ids of -p or -f (a vocabulary-only file suffices)"},
+    {O_FLAG, "--detokenize", 0, 0, AT(detokenize), 0, 0, "print the text of the ids in -p, -f, --tokens or --tokens-file"},
+    {O_STR, "--render", 0, "FILE", AT(render), 0, 0, "render a JSON file (messages, tools, ...) through the chat template"},
+    {O_GROUP, "Generation", 0, 0, 0, 0, 0, 0},
+    {O_INT, "--n", "-n", "N", AT(n), -1, BIG, "tokens to generate; -1: until the text ends (default: 32 for ids, -1 for text)"},
+    {O_FLAG, "--stop", 0, 0, AT(stop), 0, 0, "with token ids: stop at end-of-text and end-of-turn tokens (text always does)"},
+    {O_FLOAT, "--temp", 0, "T", AT(temp), 0, 1e6, "temperature (default 0: always the likeliest token)"},
+    {O_INT, "--top-k", 0, "K", AT(top_k), 0, BIG, "sample from the K likeliest tokens (default 0: no limit)"},
+    {O_FLOAT, "--top-p", 0, "P", AT(top_p), 1e-9, 1, "sample from the likeliest tokens that reach probability P (default 1)"},
+    {O_FLOAT, "--min-p", 0, "P", AT(min_p), 0, 1, "drop tokens below P times the best one's probability (default 0)"},
+    {O_FLOAT, "--repeat-penalty", 0, "X", AT(repeat_penalty), 1e-3, 1e3, "penalty on tokens seen lately (default 1: none)"},
+    {O_INT, "--repeat-last", 0, "N", AT(repeat_last), 0, BIG, "how many tokens the penalty looks back (default 64)"},
+    {O_U64, "--seed", 0, "S", AT(seed), 0, 0, "seed of the random numbers (default 0)"},
+    {O_GROUP, "Engine", 0, 0, 0, 0, 0, 0},
+    {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto or cpu (default auto)"},
+    {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads (default: the cores that the process may use)"},
+    {O_INT, "--ctx", "-c", "N", AT(ctx), 1, 1048576, "context length (default: the model's, or what memory allows)"},
+    {O_INT, "--chunk", 0, "N", AT(chunk), 1, 512, "prompt tokens per step (default 512)"},
+    {O_GROUP, "Output", 0, 0, 0, 0, 0, 0},
+    {O_FLAG, "--json", 0, 0, AT(json), 0, 0, "print one JSON object instead of text"},
+    {O_STR, "--dump-logits", 0, "FILE", AT(dump_logits), 0, 0, "write each position's logits: position token logit0 logit1 ..."},
+    {O_FLAG, "--quiet", "-q", 0, AT(quiet), 0, 0, "nothing but the result (no progress, no figures)"},
+    {O_FLAG, "--version", 0, 0, AT(version), 0, 0, "print the version"},
+    {O_FLAG, "--help-env", 0, 0, AT(help_env), 0, 0, "list the environment switches"},
+    {O_FLAG, "--help", "-h", 0, AT(help), 0, 0, "this text"},
+};
+#define N_OPTIONS (sizeof table / sizeof *table)
+
+void ie_opts_help(FILE *out) {
+    fputs("usage: ie-run MODEL.gguf [options]\n\n"
+          "  ie-run model.gguf -p \"Why is the sky blue?\"\n"
+          "  ie-run model.gguf --chat\n"
+          "  ie-run model.gguf --tokens 1,2,3 --n 64\n",
+          out);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const option *o = &table[i];
+        if (o->kind == O_GROUP) {
+            fprintf(out, "\n%s:\n", o->name);
+            continue;
+        }
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name, o->arg ? " " : "",
+                 o->arg ? o->arg : "");
+        fprintf(out, "  %-28s %s\n", left, o->help);
+    }
+    fputs("\nText goes to standard output, everything else to standard error.\n", out);
+}
+
+static const option *find(const char *arg, size_t len) {
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const option *o = &table[i];
+        if (o->kind == O_GROUP) continue;
+        if (strlen(o->name) == len && memcmp(o->name, arg, len) == 0) return o;
+        if (o->alias && strlen(o->alias) == len && memcmp(o->alias, arg, len) == 0) return o;
+    }
+    return NULL;
+}
+
+static ie_status bad_number(const option *o, const char *value, ie_error *err) {
+    if (o->kind == O_INT)
+        return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are whole numbers from %.0f to %.0f", o->name, value, o->min, o->max);
+    if (o->kind == O_FLOAT) return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are numbers from %g to %g", o->name, value, o->min, o->max);
+    return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are whole numbers from 0 to 2^64 - 1", o->name, value);
+}
+
+static ie_status set(const option *o, const char *value, ie_run_opts *out, ie_error *err) {
+    char *field = (char *)out + o->at, *end = NULL;
+    errno = 0;
+    if (o->kind == O_STR) {
+        memcpy(field, &value, sizeof value);
+    } else if (o->kind == O_INT) {
+        long v = strtol(value, &end, 10);
+        if (end == value || *end || errno || (double)v < o->min || (double)v > o->max) return bad_number(o, value, err);
+        int32_t i = (int32_t)v;
+        memcpy(field, &i, sizeof i);
+    } else if (o->kind == O_FLOAT) {
+        double v = strtod(value, &end);
+        if (end == value || *end || !isfinite(v) || v < o->min || v > o->max) return bad_number(o, value, err);
+        memcpy(field, &v, sizeof v);
+    } else {
+        uint64_t v = strtoull(value, &end, 10);
+        if (end == value || *end || errno || *value < '0' || *value > '9') return bad_number(o, value, err);
+        memcpy(field, &v, sizeof v);
+    }
+    return IE_OK;
+}
+
+/* One argument of the command line; *i moves on over a separate value. */
+static ie_status take(int argc, char **argv, int *i, ie_run_opts *o, ie_error *err) {
+    const char *arg = argv[*i], *eq = arg[0] == '-' && arg[1] == '-' ? strchr(arg, '=') : NULL;
+    if (arg[0] != '-' || arg[1] == 0) {
+        if (o->model) return ie_fail(err, IE_E_ARG, "two model files given: '%s' and '%s'", o->model, arg);
+        o->model = arg;
+        return IE_OK;
+    }
+    const option *opt = find(arg, eq ? (size_t)(eq - arg) : strlen(arg));
+    if (!opt) return ie_fail(err, IE_E_ARG, "unknown option '%s'; ie-run --help lists them", arg);
+    if (opt->kind == O_FLAG) {
+        if (eq) return ie_fail(err, IE_E_ARG, "option %s takes no value", opt->name);
+        *((bool *)((char *)o + opt->at)) = true;
+        return IE_OK;
+    }
+    const char *value = eq ? eq + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+    if (!value) return ie_fail(err, IE_E_ARG, "option %s needs a value (%s)", opt->name, opt->arg);
+    if (opt->at == AT(n)) o->n_given = true;
+    return set(opt, value, o, err);
+}
+
+static ie_status check(const ie_run_opts *o, ie_error *err) {
+    if (o->help || o->help_env || o->version) return IE_OK;
+    if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-run MODEL.gguf [options], ie-run --help for more");
+    int modes = o->info + o->ppl + o->chat + o->tokenize + o->detokenize + (o->render != NULL);
+    if (modes > 1) return ie_fail(err, IE_E_ARG, "only one of --chat, --info, --ppl, --tokenize, --detokenize, --render can be given");
+    int inputs = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens != NULL) + (o->tokens_file != NULL);
+    if (inputs > 1) return ie_fail(err, IE_E_ARG, "only one of --prompt, --file, --tokens, --tokens-file can be given");
+    bool needs = !o->info && !o->chat && !o->render;
+    if (needs && !inputs) return ie_fail(err, IE_E_ARG, "nothing to do: give -p TEXT, -f FILE, --tokens IDS, --chat or --info");
+    if (!needs && inputs) return ie_fail(err, IE_E_ARG, "a prompt makes no sense with --chat, --info or --render");
+    if (o->tokenize && (o->tokens || o->tokens_file)) return ie_fail(err, IE_E_ARG, "--tokenize wants text: give -p or -f");
+    if (o->chat && o->json) return ie_fail(err, IE_E_ARG, "--chat has no JSON form");
+    if (o->ppl_window && o->ppl_first >= o->ppl_window - 1)
+        return ie_fail(err, IE_E_ARG, "option --ppl-first is %d, allowed are values below --ppl-window - 1 (%d)", o->ppl_first, o->ppl_window - 1);
+    return IE_OK;
+}
+
+ie_status ie_opts_parse(int argc, char **argv, ie_run_opts *o, ie_error *err) {
+    ie_sampling s;
+    ie_sampling_default(&s);
+    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto"};
+    for (int i = 1; i < argc; i++) {
+        ie_status st = take(argc, argv, &i, o, err);
+        if (st) return st;
+    }
+    return check(o, err);
+}
