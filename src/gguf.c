@@ -29,8 +29,9 @@ static const char *tail(const char *path, size_t max) {
 
 static char *make_label(const char *path, ie_error *err) {
     const char *slash = strrchr(path, '/'), *name = tail(slash ? slash + 1 : path, IE_GGUF_SHOW);
-    char *label = ie_calloc(strlen(name) + 1, 1, "file name", err);
-    if (label) strcpy(label, name);
+    size_t len = strlen(name);
+    char *label = ie_calloc(len + 1, 1, "file name", err);
+    if (label) memcpy(label, name, len);
     return label;
 }
 
@@ -72,8 +73,8 @@ char *ie_gguf_part_path(const char *path, uint32_t no, uint32_t count, ie_error 
     size_t len = strlen(path), stem = len < PART_SUFFIX ? 0 : len - PART_SUFFIX;
     const char *s = path + stem;
     uint32_t k, n;
-    if (len < PART_SUFFIX || s[0] != '-' || !five_digits(s + 1, &k) || memcmp(s + 6, "-of-", 4) ||
-        !five_digits(s + 10, &n) || strcmp(s + 15, ".gguf") || n != count) {
+    if (len < PART_SUFFIX || s[0] != '-' || !five_digits(s + 1, &k) || memcmp(s + 6, "-of-", 4) != 0 ||
+        !five_digits(s + 10, &n) || strcmp(s + 15, ".gguf") != 0 || n != count) {
         ie_fail(err, IE_E_FORMAT,
                 "%s: key 'split.count' is %" PRIu32 ", but the name does not end in -0000K-of-%05" PRIu32
                 ".gguf: the other parts cannot be found",
@@ -147,7 +148,7 @@ static ie_status index_tensors(ie_gguf *g, ie_error *err) {
 static ie_gguf *open_set(const char *path, char **first, ie_error *err) {
     ie_gguf *g = ie_calloc(1, sizeof *g, "GGUF reader", err);
     if (!g) return NULL;
-    split_info set;
+    split_info set = {.count = 1};
     ie_status st = open_file(g, path, err);
     if (st == IE_OK) st = ie_gguf_parse(g->files, 0, &g->meta, &g->tensors, err);
     if (st == IE_OK) st = get_split(&g->meta, &set, err);

@@ -44,7 +44,11 @@ typedef struct {
 
 typedef struct ie_gguf ie_gguf;
 
-ie_gguf *ie_gguf_open(const char *path, ie_error *err); /* NULL on failure */
+/* NULL on failure. Any part of a split set stands for the set: the others are found by name, beside it. Keys come from
+ * the first part. Refused besides what does not fit the file: names that are empty, hold a NUL or appear twice, tensors
+ * that share bytes, arrays nested more than 4 deep, alignments other than powers of two in 8 .. 2^20, and metadata that
+ * would take more than 256 MiB of memory. Memory stays within a small factor of the bytes that the file really has. */
+ie_gguf *ie_gguf_open(const char *path, ie_error *err);
 void ie_gguf_close(ie_gguf *g);
 
 uint64_t ie_gguf_n_kv(const ie_gguf *g);

@@ -410,7 +410,7 @@ static ie_status take_tensors(reader *r, uint32_t file_no, const ie_gguf_meta *m
 }
 
 ie_status ie_gguf_parse(const ie_gguf_file *f, uint32_t file_no, ie_gguf_meta *m, ie_gguf_tensors *ts, ie_error *err) {
-    ie_error local; /* so that r.err is never NULL and its code can be handed on */
+    ie_error local = {0}; /* so that r.err is never NULL and its code can be handed on */
     reader r = {.f = f, .err = err ? err : &local};
     uint64_t n_tensors, n_kv;
     m->label = f->label;
