@@ -119,11 +119,36 @@ static void penalise(float *x, int32_t n_vocab, const ie_sampling *s, const int3
     }
 }
 
+/* Temperature alone, over the whole vocabulary: the same token as draw() on all candidates in order, but only as many are
+ * ordered as the random number needs. */
+static ie_status draw_all(const float *x, int32_t n_vocab, float temp, double u, int32_t *out, ie_error *err) {
+    int32_t best = argmax(x, n_vocab), n = 0;
+    if (best < 0) return ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
+    double max = (double)x[best], total = 0;
+    for (int32_t i = 0; i < n_vocab; i++)
+        if (x[i] >= -FLT_MAX) total += exp(((double)x[i] - max) / (double)temp);
+    for (int32_t k = 256;; k *= 8) {
+        if (k > n_vocab) k = n_vocab;
+        cand *c = ie_calloc((size_t)k, sizeof *c, "sampling", err);
+        if (!c) return err->code;
+        n = top(x, n_vocab, k, c);
+        double sum = 0;
+        int32_t i = 0;
+        while (i < n && (sum += exp(((double)c[i].v - max) / (double)temp)) <= u * total) i++;
+        bool found = i < n || k == n_vocab;
+        if (found) *out = c[i < n ? i : n - 1].id;
+        free(c);
+        if (found) return IE_OK;
+    }
+}
+
 static ie_status choose(const ie_sampling *s, const float *x, int32_t n_vocab, uint64_t index, int32_t *out, ie_error *err) {
     if (s->temp == 0) {
         *out = argmax(x, n_vocab);
         return *out >= 0 ? IE_OK : ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
     }
+    double u = ie_uniform(s->seed, index);
+    if (s->top_k == 0 && s->top_p == 1 && s->min_p == 0) return draw_all(x, n_vocab, s->temp, u, out, err);
     int32_t k = s->top_k ? s->top_k : s->top_p < 1 ? TOP_P_LIMIT : n_vocab;
     if (k > n_vocab) k = n_vocab;
     cand *c = ie_calloc((size_t)k, sizeof *c, "sampling", err);
@@ -131,7 +156,7 @@ static ie_status choose(const ie_sampling *s, const float *x, int32_t n_vocab, u
     int32_t n = top(x, n_vocab, k, c);
     if (n > 0 && s->top_p < 1) n = cut_top_p(c, n, s->top_p);
     if (n > 0 && s->min_p > 0) n = cut_min_p(c, n, s->min_p);
-    if (n > 0) *out = draw(c, n, s->temp, ie_uniform(s->seed, index));
+    if (n > 0) *out = draw(c, n, s->temp, u);
     free(c);
     return n > 0 ? IE_OK : ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
 }

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""This engine and llama.cpp on the same files, the same threads, in turn; medians and ratios.
+
+    bench/peers.py --llama-bench PATH [--threads 2] [--rounds 5] [--models DIR] [--only NAME ...]
+
+Without --llama-bench the Python package xllamacpp is used (pip install xllamacpp). Models: SmolLM2-135M Q4_1 (from
+.cache/models, `make demo` puts it there) and generated files with the shapes of Qwen2.5-0.5B and 1.5B in Q4_0, Q8_0,
+Q4_K_M-like and Q6_K, kept in DIR. Each round measures a prompt of 512 tokens and 128 tokens generated after it, first
+with one engine, then with the other; between rounds the memory's read bandwidth is measured too. Prints a Markdown table.
+Run it with nothing else running.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROMPT, GEN = 512, 128
+
+
+def run(cmd, env=None):
+    r = subprocess.run(cmd, capture_output=True, text=True, env=env, check=False)
+    if r.returncode != 0:
+        sys.exit(f"peers: {' '.join(cmd[:3])} ... failed: {(r.stderr or r.stdout).strip().splitlines()[-1:]}")
+    return r.stdout
+
+
+class Ours:
+    def __init__(self, build, threads):
+        self.exe, self.threads = os.path.join(build, "ie-run"), threads
+        self.ids = ",".join(str(random.Random(1).randrange(1000, 40000)) for _ in range(PROMPT))
+
+    def measure(self, model):
+        out = run([self.exe, model, "--json", "-q", "-t", str(self.threads), "--ctx", str(PROMPT + GEN + 32),
+                   "--tokens", self.ids, "--n", str(GEN + 1)])
+        t = json.loads(out)["timings"]
+        return t["prompt_per_second"], t["predicted_per_second"], t["weights_gb_per_second"]
+
+
+class LlamaBench:
+    def __init__(self, path, threads):
+        self.path, self.threads = os.path.abspath(path), threads
+        self.env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.path))
+
+    def measure(self, model):
+        out = run([self.path, "-m", model, "-t", str(self.threads), "-p", str(PROMPT), "-n", "0", "-pg", "0,0",
+                   "-r", "1", "-o", "json"], self.env)
+        pp = json.loads(out)[0]["avg_ts"]
+        out = run([self.path, "-m", model, "-t", str(self.threads), "-p", "0", "-n", str(GEN), "-d", str(PROMPT),
+                   "-r", "1", "-o", "json"], self.env)
+        return pp, json.loads(out)[0]["avg_ts"]
+
+
+class XLlama:
+    """The same two figures through the Python package, in a process of its own."""
+    CODE = """
+import json, sys, time, xllamacpp as x
+model, threads, prompt, gen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+p = x.CommonParams(); p.model.path = model; p.n_ctx = prompt + gen + 64; p.n_parallel = 1
+p.cpuparams.n_threads = threads; p.cpuparams_batch.n_threads = threads; p.n_gpu_layers = 0; p.warmup = True
+s = x.Server(p)
+ids = json.loads(sys.argv[5])
+r = s.handle_completions({"prompt": ids, "n_predict": gen, "temperature": 0, "ignore_eos": True, "cache_prompt": False})
+t = r["timings"]
+print(json.dumps([t["prompt_per_second"], t["predicted_per_second"]]))
+"""
+
+    def __init__(self, threads, python):
+        self.threads, self.python = threads, python
+        self.ids = json.dumps([random.Random(1).randrange(1000, 40000) for _ in range(PROMPT)])
+
+    def measure(self, model):
+        out = run([self.python, "-c", self.CODE, model, str(self.threads), str(PROMPT), str(GEN), self.ids])
+        return tuple(json.loads(out.strip().splitlines()[-1]))
+
+
+def bandwidth(build, threads):
+    return float(run([os.path.join(build, "bench", "read_bench"), "-t", str(threads)]).split()[0])
+
+
+def models(args):
+    yield "SmolLM2-135M Q4_1", os.path.join(ROOT, ".cache", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+    os.makedirs(args.models, exist_ok=True)
+    for shape in ("qwen2.5-0.5b", "qwen2.5-1.5b"):
+        for mix in ("Q4_0", "Q8_0", "Q4_K_M", "Q6_K"):
+            path = os.path.join(args.models, f"{shape}-{mix}.gguf")
+            if not os.path.exists(path):
+                run([os.path.join(args.build, "tools", "make_synth_gguf"), shape, mix, path])
+            yield f"{shape} {mix}", path
+
+
+def median(rows, i):
+    return statistics.median(r[i] for r in rows)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--llama-bench")
+    ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--build", default=os.path.join(ROOT, "build"))
+    ap.add_argument("--models", default=os.path.join(ROOT, ".cache", "synth"))
+    ap.add_argument("--only", nargs="*", default=[])
+    args = ap.parse_args()
+    ours = Ours(args.build, args.threads)
+    peer = LlamaBench(args.llama_bench, args.threads) if args.llama_bench else XLlama(args.threads, sys.executable)
+    print("| model | prefill 512: ours | llama.cpp | ratio | decode 128: ours | llama.cpp | ratio | weights GB/s | share of read bandwidth |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, path in models(args):
+        if args.only and not any(o in name for o in args.only):
+            continue
+        a, b, bw = [], [], []
+        for _ in range(args.rounds):
+            a.append(ours.measure(path))
+            bw.append(bandwidth(args.build, args.threads))
+            b.append(peer.measure(path))
+        pa, da, gb, pb, db = median(a, 0), median(a, 1), median(a, 2), median(b, 0), median(b, 1)
+        read = statistics.median(bw)
+        print(f"| {name} | {pa:.0f} | {pb:.0f} | {pa / pb:.2f} | {da:.1f} | {db:.1f} | {da / db:.2f} | {gb:.1f} | "
+              f"{100 * gb / read:.0f} % of {read:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
