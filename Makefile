@@ -28,6 +28,7 @@ UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test
 HELPERS := $(patsubst tests/tools/%.c,$(BUILD)/tests/%,$(wildcard tests/tools/*.c))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH   := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
+TOOLS   := $(patsubst tools/%.c,$(BUILD)/tools/%,$(wildcard tools/*.c))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 
 all: $(BUILD)/ie-run
@@ -59,6 +60,10 @@ $(BUILD)/tests/%: tests/tools/%.c $(BUILD)/libie.a
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+
+$(BUILD)/tools/%: tools/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
 
 # As a user of the installed library would: the public header alone.
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
@@ -93,6 +98,7 @@ unit-build: $(UNIT)
 unit-run:
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 helpers: $(HELPERS)
+tools: $(TOOLS)
 examples: $(EXAMPLES)
 
 e2e: $(BUILD)/ie-run $(HELPERS) $(EXAMPLES)
@@ -141,11 +147,11 @@ dist: $(BUILD)/ie-run
 	tar -C $(BUILD)/dist -czf dist/$(DIST).tar.gz $(DIST)
 	@echo dist/$(DIST).tar.gz
 
-bench: $(BENCH)
+bench: $(BENCH) $(TOOLS) $(BUILD)/ie-run
 
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d)
-.PHONY: all setup setup-test demo test unit unit-build unit-run helpers examples e2e asan tsan fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
+.PHONY: all setup setup-test demo test unit unit-build unit-run helpers tools examples e2e asan tsan fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
 .SECONDARY:
