@@ -1,0 +1,205 @@
+/* The CPU backend: memory, states, and the walk over an op list. All threads walk the list, each taking its share of every
+ * op, with a barrier between ops. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../env.h"
+#include "cpu.h"
+
+#define KV_SLACK 64u /* bytes after the pages: vectors of V may reach beyond the last row */
+
+static cpu_backend *of(ie_backend *be) { return (cpu_backend *)(void *)be; }
+
+/* ---- weights ------------------------------------------------------------------------------------------------------- */
+
+static ie_status weights_alloc(ie_backend *be, uint64_t bytes, ie_error *err) {
+    cpu_memory m;
+    if (of(be)->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
+    ie_status st = cpu_memory_get(&m, bytes, "weights", err);
+    of(be)->weights = m.p;
+    of(be)->weight_bytes = m.bytes;
+    return st;
+}
+
+static ie_status weights_range(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err) {
+    uint64_t all = of(be)->weight_bytes;
+    if (off <= all && bytes <= all - off) return IE_OK;
+    return ie_fail(err, IE_E_ARG, "weights: bytes %llu + %llu of %llu", (unsigned long long)off, (unsigned long long)bytes,
+                   (unsigned long long)all);
+}
+
+static void *weights_map(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err) {
+    return weights_range(be, off, bytes, err) ? NULL : of(be)->weights + off;
+}
+
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+static void state_free(ie_backend *be, ie_state *st) {
+    (void)be;
+    if (!st) return;
+    cpu_memory_put(&st->arena);
+    cpu_memory_put(&st->kv);
+    cpu_memory_put(&st->scratch);
+    free(st->no_barrier);
+    free(st);
+}
+
+static ie_status state_check(const ie_state_desc *d, uint64_t *kv_bytes, ie_error *err) {
+    if (d->max_t < 1 || d->max_t > IE_MAX_T) return ie_fail(err, IE_E_ARG, "batch size %u: must be 1..%u", d->max_t, IE_MAX_T);
+    if (d->n_seq < 1) return ie_fail(err, IE_E_ARG, "sequences: 0, must be at least 1");
+    if (d->kv.n_layer && (d->kv.hd < 1 || d->kv.hd > IE_MAX_HD))
+        return ie_fail(err, IE_E_UNSUPPORTED, "head size %u: must be 1..%u", d->kv.hd, IE_MAX_HD);
+    uint64_t page = 0; /* layers, heads: 32 bits; 2^10 * 32 * 4 = 2^17 bytes a head at most */
+    if (!ie_mul_u64((uint64_t)d->kv.n_layer * d->kv.n_kv, ie_kv_head_elems(&d->kv) * 2u, &page) ||
+        !ie_mul_u64(page, d->n_pages, kv_bytes) || *kv_bytes > PTRDIFF_MAX / 2)
+        return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)page);
+    return IE_OK;
+}
+
+static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err) {
+    uint64_t kv_bytes = 0;
+    ie_status rc = state_check(d, &kv_bytes, err);
+    if (rc) return rc;
+    ie_state *st = ie_calloc(1, sizeof *st, "context", err);
+    if (!st) return IE_E_NOMEM;
+    st->d = *d;
+    rc = cpu_memory_get(&st->arena, d->arena_bytes, "activations", err);
+    if (!rc) rc = cpu_memory_get(&st->kv, kv_bytes + KV_SLACK, "KV pages", err);
+    if (rc) state_free(be, st);
+    else *out = st;
+    return rc;
+}
+
+static ie_status arena_range(const ie_state *st, uint64_t off, uint64_t bytes, ie_error *err) {
+    if (off <= st->arena.bytes && bytes <= st->arena.bytes - off) return IE_OK;
+    return ie_fail(err, IE_E_ARG, "arena: bytes %llu + %llu of %llu", (unsigned long long)off, (unsigned long long)bytes,
+                   (unsigned long long)st->arena.bytes);
+}
+
+static ie_status read_arena(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err) {
+    (void)be;
+    ie_status rc = arena_range(st, off, bytes, err);
+    if (!rc && bytes) memcpy(dst, (const uint8_t *)st->arena.p + off, (size_t)bytes);
+    return rc;
+}
+
+static ie_status write_arena(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err) {
+    (void)be;
+    ie_status rc = arena_range(st, off, bytes, err);
+    if (!rc && bytes) memcpy((uint8_t *)st->arena.p + off, src, (size_t)bytes);
+    return rc;
+}
+
+static const void *host_ptr(ie_backend *be, ie_state *st, uint64_t off) {
+    (void)be;
+    return off < st->arena.bytes ? (const uint8_t *)st->arena.p + off : NULL;
+}
+
+static ie_status page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err) {
+    (void)be;
+    uint32_t n = st->d.n_pages;
+    if (dst >= n || src >= n) return ie_fail(err, IE_E_ARG, "page %u to %u: the pool has %u", src, dst, n);
+    uint64_t bytes = ie_kv_page_bytes(&st->d.kv);
+    if (dst != src) memcpy((uint8_t *)st->kv.p + dst * bytes, (const uint8_t *)st->kv.p + src * bytes, (size_t)bytes);
+    return IE_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+static void walk(void *ctx, uint32_t thread) {
+    cpu_run *r = ctx;
+    ie_pool *pool = r->cpu->pool;
+    cpu_profile *profile = thread == 0 ? r->cpu->profile : NULL;
+    if (profile) cpu_profile_begin(profile, r);
+    for (uint32_t i = r->first; i < r->last; i++) {
+        const ie_op *op = &r->list->ops[i];
+        uint32_t i0, i1, grain, n = cpu_op_pieces(r, op, &grain);
+        while (ie_pool_take(pool, thread, i - r->first + 1u, n, grain, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
+        if (i + 1 < r->last && !r->st->no_barrier[i]) ie_pool_barrier(pool);
+        if (profile) cpu_profile_op(profile, r, i);
+    }
+}
+
+static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
+                     const ie_step *step, ie_error *err) {
+    cpu_run r = {.cpu = of(be), .st = st, .w = w, .list = l, .first = first, .last = last, .step = step};
+    ie_status rc = cpu_check(&r, err);
+    if (!rc) rc = cpu_attn_prepare(&r, err);
+    if (rc || first == last) return rc;
+    ie_pool_run(r.cpu->pool, walk, &r);
+    uint32_t bad = atomic_load_explicit(&r.bad, memory_order_relaxed);
+    if (!bad) return IE_OK;
+    const ie_op *op = &l->ops[bad - 1];
+    return ie_fail(err, IE_E_NUMERIC, "the result of %s in layer %d is not finite", ie_op_table[op->kind].name, op->layer);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t memory_free(ie_backend *be) {
+    (void)be;
+    return ie_memory_available();
+}
+
+static void parallel(ie_backend *be, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx) { ie_pool_for(of(be)->pool, n, fn, ctx); }
+
+static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
+    return of(be)->profile ? cpu_profile_print(of(be)->profile, out, err) : IE_OK;
+}
+
+static const char *describe(ie_backend *be) { return of(be)->about; }
+
+static void destroy(ie_backend *be) {
+    cpu_backend *c = of(be);
+    ie_pool_free(c->pool);
+    cpu_profile_free(c->profile);
+    cpu_memory_put(&(cpu_memory){c->weights, c->weight_bytes});
+    free(c);
+}
+
+static const ie_backend_api api = {
+    .name = "cpu",
+    .destroy = destroy,
+    .weights_alloc = weights_alloc,
+    .weights_map = weights_map,
+    .weights_commit = weights_range,
+    .state_new = state_new,
+    .state_free = state_free,
+    .run = run,
+    .read = read_arena,
+    .write = write_arena,
+    .host_ptr = host_ptr,
+    .page_copy = page_copy,
+    .memory_free = memory_free,
+    .parallel = parallel,
+    .profile = profile,
+    .describe = describe,
+};
+
+const ie_ops_table *ie_ops_of(ie_level level) {
+    static const ie_ops_table *const tables[IE_LEVEL_COUNT] = {
+        [IE_LEVEL_PORTABLE] = &ie_ops_portable, [IE_LEVEL_AVX2] = &ie_ops_avx2, [IE_LEVEL_AVX512] = &ie_ops_avx512};
+    return tables[level];
+}
+
+ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err) {
+    ie_level level;
+    int threads = p ? p->threads : 0;
+    if (ie_env_check(err) || ie_level_choose(&level, err)) return NULL;
+    if (threads < 0 || threads > (int)IE_POOL_MAX) {
+        ie_fail(err, IE_E_ARG, "threads: %d, must be 0..%u", threads, IE_POOL_MAX);
+        return NULL;
+    }
+    if (!threads) threads = (int)ie_env_number(IE_ENV_THREADS);
+    if (!threads) threads = (int)ie_cores_available();
+    cpu_backend *c = ie_calloc(1, sizeof *c, "backend", err);
+    if (!c) return NULL;
+    *c = (cpu_backend){.be = {&api}, .mm = ie_mm_of(level), .ops = ie_ops_of(level)};
+    snprintf(c->about, sizeof c->about, "cpu, %s, %d thread%s", ie_level_name(level), threads, threads == 1 ? "" : "s");
+    c->pool = ie_pool_new((uint32_t)threads, err);
+    bool ok = c->pool != NULL;
+    if (ok && ie_env_on(IE_ENV_PROFILE)) ok = (c->profile = cpu_profile_new(err)) != NULL;
+    if (ok) return &c->be;
+    destroy(&c->be);
+    return NULL;
+}

@@ -1,0 +1,110 @@
+/* The CPU backend's own records: backend, state, and a step while it runs. */
+#ifndef IE_CPU_H
+#define IE_CPU_H
+
+#include <stdatomic.h>
+
+#include "../backend.h"
+#include "mm.h"
+#include "ops.h"
+#include "pool.h"
+
+typedef struct cpu_profile cpu_profile; /* profile.c */
+
+typedef struct {
+    ie_backend be; /* first: the public handle */
+    ie_pool *pool;
+    const ie_mm_table *mm;
+    const ie_ops_table *ops;
+    uint8_t *weights;
+    uint64_t weight_bytes;
+    cpu_profile *profile; /* NULL unless IE_PROFILE=1 */
+    char about[64];
+} cpu_backend;
+
+/* Neighbouring tokens of one sequence, taken together by attention. */
+typedef struct {
+    uint32_t t0, n;
+} cpu_block;
+
+/* How attention is shared out in a step: items are (block, KV head, split), the splits of a block's partials last. */
+typedef struct {
+    cpu_block block[IE_MAX_T];
+    uint32_t n_block, tokens; /* blocks, tokens of the largest */
+    uint32_t n_split;         /* shares of a block's partials; the last to finish joins them */
+    uint32_t n_part;          /* partials of the block that has most */
+    uint32_t max_nq;          /* queries of the largest block and op */
+    uint64_t thread_floats;   /* scratch of one thread */
+} cpu_attn_plan;
+
+/* Memory from the system: zeroed, pages taken when first touched. */
+typedef struct {
+    void *p;
+    uint64_t bytes;
+} cpu_memory;
+
+struct ie_state {
+    ie_state_desc d;
+    cpu_memory arena, kv;
+    cpu_memory scratch; /* attention: counters, a part for each thread, the partials of split blocks */
+    cpu_attn_plan attn;
+    uint8_t *no_barrier; /* for each op of the list: the next op may start before all have finished this one */
+    size_t no_barrier_cap;
+};
+
+/* One step. Read-only while ops run, but for `bad`. */
+typedef struct {
+    cpu_backend *cpu;
+    ie_state *st;
+    const ie_weights *w;
+    const ie_oplist *list;
+    uint32_t first, last;
+    const ie_step *step;
+    _Atomic uint32_t bad; /* 1 + index of the first op that quantised a non-finite value; 0 = none */
+} cpu_run;
+
+/* ---- ops_run.c: what each op kind does --------------------------------------------------------------------------- */
+
+/* Rows that an op works on. */
+static inline uint32_t cpu_rows(const cpu_run *r, const ie_op *op) { return op->of_rows ? r->step->n_out : r->step->n; }
+
+/* Pieces of work of an op; *grain: pieces to take at a time. */
+uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain);
+/* Pieces [i0, i1). */
+void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1);
+
+static inline float *cpu_f32(const cpu_run *r, ie_off off) { return (float *)(void *)((uint8_t *)r->st->arena.p + (uint64_t)off * 256u); }
+static inline uint32_t *cpu_q8(const cpu_run *r, ie_off off) { return (uint32_t *)cpu_f32(r, off); }
+static inline const float *cpu_vec(const cpu_run *r, int32_t vec) {
+    return (const float *)(const void *)(r->cpu->weights + r->w->vec[vec].off);
+}
+/* Notes that op quantised a value that is not finite. */
+void cpu_bad(cpu_run *r, const ie_op *op);
+
+/* ---- attn_run.c: attention and KV pages ---------------------------------------------------------------------------- */
+
+/* Shares out the step's attention and makes room for its scratch. */
+ie_status cpu_attn_prepare(cpu_run *r, ie_error *err);
+uint32_t cpu_attn_pieces(const cpu_run *r, const ie_op *op);
+void cpu_attn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1);
+void cpu_rope_work(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1);
+
+/* ---- check.c: arguments of a step ---------------------------------------------------------------------------------- */
+
+/* Everything that ops rely on: indices, ranges in the arena, positions, pages. Fills st->no_barrier. */
+ie_status cpu_check(cpu_run *r, ie_error *err);
+
+/* ---- profile.c ------------------------------------------------------------------------------------------------------ */
+
+cpu_profile *cpu_profile_new(ie_error *err); /* IE_PROFILE_CSV is opened here */
+void cpu_profile_free(cpu_profile *p);
+void cpu_profile_begin(cpu_profile *p, const cpu_run *r); /* by one thread, as all below */
+void cpu_profile_op(cpu_profile *p, const cpu_run *r, uint32_t op);
+ie_status cpu_profile_print(cpu_profile *p, ie_buf *out, ie_error *err);
+
+/* ---- memory.c ------------------------------------------------------------------------------------------------------- */
+
+ie_status cpu_memory_get(cpu_memory *m, uint64_t bytes, const char *what, ie_error *err);
+void cpu_memory_put(cpu_memory *m);
+
+#endif

@@ -1,0 +1,207 @@
+/* Attention of a block of queries over paged f16 KV. Compiled once for each SIMD level.
+ *
+ * Pages are the outer loop, so that a page's K and V are read once for all queries of the block (they stay in cache) and
+ * converted once for QB queries. Each query's operations are those of a query alone, whatever shares its block. */
+
+#if IE_VW == 16u
+#define QB 3u /* queries a register block: QB * 8 accumulators */
+#define VB 8u /* vectors of V a register block */
+#else
+#define QB 1u
+#define VB 4u
+#endif
+#define VQ 3u /* queries a block of the V step */
+
+/* Scores of n (1 .. QB) queries, ld floats apart, against IE_VW positions from `first` on. A vector of K holds IE_VPOS
+ * positions times 8 partial sums; 8 vectors give one vector of scores. */
+IE_VEC void scores(const float *q, uint32_t ld, const uint32_t n, const uint16_t *k, uint32_t chunks, uint32_t first,
+                   float scale, float *s) {
+    vf a[QB][8];
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t i = 0; i < 8u; i++) a[j][i] = vf_zero();
+    k += first * 8u;
+    for (uint32_t c = 0; c < chunks; c++, k += IE_PAGE * 8u) {
+        vf qv[QB];
+        for (uint32_t j = 0; j < n; j++) qv[j] = vf_rep8(q + j * ld + c * 8u);
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < 8u; i++) {
+            vf kv = vf_load_f16(k + i * IE_VW);
+            for (uint32_t j = 0; j < n; j++) a[j][i] = vf_fma(qv[j], kv, a[j][i]);
+        }
+    }
+    vf sv = vf_set1(scale);
+    for (uint32_t j = 0; j < n; j++) vf_store(s + j * IE_PAGE + first, vf_mul(vf_tree8(a[j]), sv));
+}
+
+/* Scores of queries [q0, q1) of the block against the positions of a page that any of them sees. */
+static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, uint32_t q1, uint32_t pos0, float *s) {
+    uint32_t ld = ie_attn_ld(a->hd), chunks = ie_head_pad(a->hd) / 8u;
+    for (uint32_t j = q0; j < q1; j += QB) {
+        uint32_t n = q1 - j < QB ? q1 - j : QB;
+        for (uint32_t p = 0; p < IE_PAGE; p += IE_VW) {
+            if (a->hi[j + n - 1] <= pos0 + p || a->lo[j] >= pos0 + p + IE_VW) continue;
+            const float *q = a->scratch + (uint64_t)j * ld;
+            float *to = s + (uint64_t)j * IE_PAGE;
+            if (n == 1) scores(q, ld, 1, k, chunks, p, a->scale, to);
+#if IE_VW == 16u
+            else if (n == 2) scores(q, ld, 2, k, chunks, p, a->scale, to);
+            else scores(q, ld, 3, k, chunks, p, a->scale, to);
+#endif
+        }
+        for (uint32_t i = j; i < j + n; i++) { /* positions that a query does not see: exp gives +0 for them */
+            float *to = s + (uint64_t)i * IE_PAGE;
+            for (uint32_t p = 0; pos0 + p < a->lo[i]; p++) to[p] = -INFINITY;
+            for (uint32_t p = a->hi[i] > pos0 ? a->hi[i] - pos0 : 0; p < IE_PAGE; p++) to[p] = -INFINITY;
+        }
+    }
+}
+
+/* Running maxima m, sums l; s becomes exp(s - m), c the factors of what was summed before. */
+static void page_softmax(uint32_t q0, uint32_t q1, float *s, float *m, float *l, float *c, float *top) {
+    enum { N = IE_PAGE / IE_VW };
+    for (uint32_t j = q0; j < q1; j++) {
+        vf v = vf_load(s + j * IE_PAGE);
+        for (uint32_t k = 1; k < N; k++) v = vf_max(v, vf_load(s + j * IE_PAGE + k * IE_VW));
+        top[j] = vf_hmax(v);
+    }
+    uint32_t j = q0;
+    for (; j + IE_VW <= q1; j += IE_VW) {
+        vf old = vf_load(m + j), now = vf_max(old, vf_load(top + j));
+        vf_store(c + j, vf_exp(vf_sub(old, now)));
+        vf_store(m + j, now);
+    }
+    if (j < q1) {
+        vf old = vf_load_n(m + j, q1 - j), now = vf_max(old, vf_load_n(top + j, q1 - j));
+        vf_store_n(c + j, vf_exp(vf_sub(old, now)), q1 - j);
+        vf_store_n(m + j, now, q1 - j);
+    }
+    for (j = q0; j < q1; j++) {
+        vf e[N], mv = vf_set1(m[j]);
+        for (uint32_t k = 0; k < N; k++) {
+            e[k] = vf_exp(vf_sub(vf_load(s + j * IE_PAGE + k * IE_VW), mv));
+            vf_store(s + j * IE_PAGE + k * IE_VW, e[k]);
+        }
+        l[j] = fmaf(l[j], c[j], tree32(e));
+    }
+}
+
+/* o[j][0 .. nv vectors) = o * c (when c is given), then += e[j][i] * v[i] for i in [i0, i1), ascending. */
+IE_VEC void values(float *o, uint32_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, uint32_t hdp,
+                   uint32_t i0, uint32_t i1, const float *c) {
+    vf a[VQ][VB];
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t d = 0; d < nv; d++) a[j][d] = vf_load(o + j * ld + d * IE_VW);
+    if (c)
+        for (uint32_t j = 0; j < n; j++)
+            for (uint32_t d = 0; d < nv; d++) a[j][d] = vf_mul(a[j][d], vf_set1(c[j]));
+    for (uint32_t i = i0; i < i1; i++) {
+        vf w[VQ];
+        for (uint32_t j = 0; j < n; j++) w[j] = vf_set1(e[j * IE_PAGE + i]);
+        for (uint32_t d = 0; d < nv; d++) {
+            vf x = vf_load_f16(v + i * hdp + d * IE_VW);
+            for (uint32_t j = 0; j < n; j++) a[j][d] = vf_fma(w[j], x, a[j][d]);
+        }
+    }
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t d = 0; d < nv; d++) vf_store(o + j * ld + d * IE_VW, a[j][d]);
+}
+
+/* All vectors of a head for n queries. A row of V may end inside the last vector (head sizes of 8 modulo 16): what is read
+ * beyond belongs to the pool and only reaches padding lanes. */
+IE_VEC void values_head(float *o, uint32_t ld, const uint32_t n, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0,
+                        uint32_t i1, const float *c) {
+    uint32_t d = 0, nv = (hdp + IE_VW - 1u) / IE_VW;
+    for (; d + VB <= nv; d += VB) values(o + d * IE_VW, ld, n, VB, e, v + d * IE_VW, hdp, i0, i1, c);
+#if IE_VW == 16u
+    if (d + 4u <= nv) values(o + d * IE_VW, ld, n, 4, e, v + d * IE_VW, hdp, i0, i1, c), d += 4u;
+#endif
+    if (d + 2u <= nv) values(o + d * IE_VW, ld, n, 2, e, v + d * IE_VW, hdp, i0, i1, c), d += 2u;
+    if (d < nv) values(o + d * IE_VW, ld, n, 1, e, v + d * IE_VW, hdp, i0, i1, c);
+}
+
+static void values_1(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
+                     const float *c) {
+    values_head(o, ld, 1, e, v, hdp, i0, i1, c);
+}
+static void values_2(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
+                     const float *c) {
+    values_head(o, ld, 2, e, v, hdp, i0, i1, c);
+}
+static void values_3(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
+                     const float *c) {
+    values_head(o, ld, 3, e, v, hdp, i0, i1, c);
+}
+
+/* The slots of a page from pos0 on that query i sees. */
+IE_VEC uint32_t slot_lo(const ie_attn_block *a, uint32_t i, uint32_t pos0) { return a->lo[i] > pos0 ? a->lo[i] - pos0 : 0; }
+IE_VEC uint32_t slot_hi(const ie_attn_block *a, uint32_t i, uint32_t pos0) {
+    return a->hi[i] - pos0 < IE_PAGE ? a->hi[i] - pos0 : IE_PAGE;
+}
+
+static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, uint32_t q1, uint32_t pos0, const float *s,
+                        const float *c, float *o) {
+    uint32_t ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
+    for (uint32_t j = q0; j < q1; j += VQ) {
+        uint32_t n = q1 - j < VQ ? q1 - j : VQ;
+        float *to = o + (uint64_t)j * ld;
+        const float *e = s + (uint64_t)j * IE_PAGE;
+        /* positions that all see; a query's own begin before them only with a window, its end after them is added below */
+        uint32_t lo = slot_lo(a, j + n - 1, pos0), hi = slot_hi(a, j, pos0);
+        if (slot_lo(a, j, pos0) != lo || lo >= hi) {
+            for (uint32_t i = 0; i < n; i++)
+                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, slot_lo(a, j + i, pos0), slot_hi(a, j + i, pos0), c + j + i);
+            continue;
+        }
+        if (n == 3) values_3(to, ld, e, v, hdp, lo, hi, c + j);
+        else if (n == 2) values_2(to, ld, e, v, hdp, lo, hi, c + j);
+        else values_1(to, ld, e, v, hdp, lo, hi, c + j);
+        for (uint32_t i = 1; i < n; i++)
+            if (slot_hi(a, j + i, pos0) > hi)
+                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, slot_hi(a, j + i, pos0), NULL);
+    }
+}
+
+static void k_attn(const ie_attn_block *a) {
+    uint32_t nqp = (a->nq + 15u) / 16u * 16u, ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
+    float *s = a->scratch + (uint64_t)nqp * ld, *c = s + (uint64_t)nqp * IE_PAGE, *top = c + nqp;
+    for (uint32_t part = a->part0; part < a->part1; part++) {
+        float *o = a->part + (part - a->part0) * ie_attn_part_floats(a->nq, a->hd), *m = o + (uint64_t)a->nq * ld, *l = m + nqp;
+        memset(o, 0, (uint64_t)a->nq * ld * sizeof *o);
+        for (uint32_t j = 0; j < nqp; j++) m[j] = -INFINITY, l[j] = 0.0f;
+        for (uint32_t page = part * IE_FOLD_PAGES; page < (part + 1u) * IE_FOLD_PAGES; page++) {
+            uint32_t pos0 = page * IE_PAGE, q0 = 0, q1 = a->nq;
+            while (q0 < q1 && a->hi[q0] <= pos0) q0++;
+            while (q0 < q1 && a->lo[q1 - 1] >= pos0 + IE_PAGE) q1--;
+            if (q0 == q1) continue;
+            const uint16_t *k = a->kv + a->pages[page] * a->page_stride;
+            page_scores(a, k, q0, q1, pos0, s);
+            page_softmax(q0, q1, s, m, l, c, top);
+            page_values(a, k + IE_PAGE * hdp, q0, q1, pos0, s, c, o);
+        }
+    }
+}
+
+static void k_attn_join(float *part, uint32_t n_part, uint32_t query, uint32_t nq, uint32_t hd, float *out) {
+    uint32_t nqp = (nq + 15u) / 16u * 16u, ld = ie_attn_ld(hd);
+    uint64_t size = ie_attn_part_floats(nq, hd), m_at = (uint64_t)nq * ld + query;
+    float top = -INFINITY, sum = 0.0f;
+    for (uint32_t k = 0; k < n_part; k++) {
+        float m = part[k * size + m_at];
+        top = m > top ? m : top;
+    }
+    for (uint32_t k = 0; k < n_part; k++) { /* the factor of partial k takes the place of its maximum */
+        float *m = part + k * size + m_at, w[IE_VW];
+        vf_store(w, vf_exp(vf_set1(*m - top)));
+        *m = w[0];
+        sum = fmaf(m[nqp], w[0], sum);
+    }
+    vf inv = vf_set1(1.0f / sum);
+    for (uint32_t d = 0; d < hd; d += IE_VW) {
+        vf a = vf_zero();
+        for (uint32_t k = 0; k < n_part; k++)
+            a = vf_fma(vf_load(part + k * size + (uint64_t)query * ld + d), vf_set1(part[k * size + m_at]), a);
+        a = vf_mul(a, inv);
+        if (d + IE_VW <= hd) vf_store(out + d, a);
+        else vf_store_n(out + d, a, hd - d);
+    }
+}

@@ -1,0 +1,143 @@
+/* What each op kind does: which pieces of work it falls into, and a piece. Row kernels come from the level's tables. */
+#include <string.h>
+
+#include "cpu.h"
+
+#define CHUNK 256u /* floats that are computed and quantised at a time: 8 blocks */
+#define TAKES 8u   /* about so many times a thread comes for work in a matrix */
+
+void cpu_bad(cpu_run *r, const ie_op *op) {
+    uint32_t mine = (uint32_t)(op - r->list->ops) + 1, seen = atomic_load_explicit(&r->bad, memory_order_relaxed);
+    while ((seen == 0 || mine < seen) &&
+           !atomic_compare_exchange_weak_explicit(&r->bad, &seen, mine, memory_order_relaxed, memory_order_relaxed)) {}
+}
+
+/* Where block b of token t of a Q8 operand with rows of n values begins; *stride: blocks between a token's blocks. */
+static uint32_t *q8_at(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t b, uint32_t *stride) {
+    *stride = ie_q8_group(cpu_rows(r, op));
+    return cpu_q8(r, op->q8) + (uint64_t)ie_q8_at(t, b, ie_nblk(op->n), *stride) * IE_Q8_WORDS;
+}
+
+static const float *src_row(const cpu_run *r, const ie_op *op, uint32_t t) {
+    return cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at;
+}
+static float *dst_row(const cpu_run *r, const ie_op *op, uint32_t t) {
+    return cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at;
+}
+
+/* Writes n floats at element `at` of row t to the op's outputs (y may be the place itself). */
+static void put(cpu_run *r, const ie_op *op, uint32_t t, uint32_t at, const float *y, uint32_t n) {
+    if (op->dst != IE_NO_OFF && dst_row(r, op, t) + at != y) memcpy(dst_row(r, op, t) + at, y, n * sizeof *y);
+    if (op->q8 == IE_NO_OFF) return;
+    uint32_t stride, *q = q8_at(r, op, t, at / IE_BLOCK, &stride);
+    if (!r->cpu->mm->q8(y, n, q, stride)) cpu_bad(r, op);
+}
+
+static void embed(cpu_run *r, const ie_op *op, uint32_t t) {
+    const ie_mat *m = &r->w->mat[op->mat];
+    float *y = dst_row(r, op, t);
+    ie_dequant_row(m->fmt, m->cols, (const uint32_t *)(const void *)(r->cpu->weights + m->off), (uint32_t)r->step->token[t], y);
+    if (op->scale != 1.0f)
+        for (uint32_t i = 0; i < op->n; i++) y[i] *= op->scale;
+}
+
+static void rmsnorm(cpu_run *r, const ie_op *op, uint32_t t) {
+    const float *x = src_row(r, op, t), *w = cpu_vec(r, op->vec);
+    float buf[CHUNK], inv = r->cpu->ops->rms(x, op->n, op->eps);
+    for (uint32_t i = 0; i < op->n; i += CHUNK) {
+        uint32_t n = op->n - i < CHUNK ? op->n - i : CHUNK;
+        float *y = op->dst != IE_NO_OFF ? dst_row(r, op, t) + i : buf;
+        r->cpu->ops->norm(x + i, w + i, inv, n, y);
+        put(r, op, t, i, y, n);
+    }
+}
+
+/* Ops whose pieces are chunks of rows. */
+static uint32_t chunks(const ie_op *op) { return (op->n + CHUNK - 1u) / CHUNK; }
+
+static void quant(cpu_run *r, const ie_op *op, uint32_t t, uint32_t at, uint32_t n) {
+    uint32_t stride, *q = q8_at(r, op, t, at / IE_BLOCK, &stride);
+    if (!r->cpu->mm->q8(src_row(r, op, t) + at, n, q, stride)) cpu_bad(r, op);
+}
+
+static void swiglu(cpu_run *r, const ie_op *op, uint32_t t, uint32_t at, uint32_t n) {
+    const float *x = src_row(r, op, t);
+    float buf[CHUNK], *y = op->dst != IE_NO_OFF ? dst_row(r, op, t) + at : buf;
+    r->cpu->ops->swiglu(x + at, x + op->n + at, n, y);
+    put(r, op, t, at, y, n);
+}
+
+static void matmul(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
+    const ie_mat *m = &r->w->mat[op->mat];
+    uint32_t end = i1 * IE_MM_ROWS < m->rows ? i1 * IE_MM_ROWS : m->rows;
+    ie_mm_args a = {
+        .mat = m,
+        .w = (const uint32_t *)(const void *)(r->cpu->weights + m->off),
+        .x = op->src_q8 ? (const void *)cpu_q8(r, op->src) : (const void *)src_row(r, op, 0),
+        .x_ld = op->src_ld,
+        .t = cpu_rows(r, op),
+        .bias = op->vec == IE_NO_W ? NULL : cpu_vec(r, op->vec),
+        .res = op->res == IE_NO_OFF ? NULL : cpu_f32(r, op->res) + op->dst_at,
+        .res_ld = op->dst_ld,
+        .y = dst_row(r, op, 0),
+        .y_ld = op->dst_ld,
+    };
+    r->cpu->mm->mm(&a, i0 * IE_MM_ROWS, end);
+}
+
+/* Half tiles at a time: whole tiles where there are enough, and a few takes for each thread. */
+static uint32_t matmul_grain(const cpu_run *r, uint32_t halves) {
+    uint32_t share = halves / (ie_pool_threads(r->cpu->pool) * TAKES);
+    return share < 2 ? (halves >= 4 * ie_pool_threads(r->cpu->pool) ? 2 : 1) : share / 2 * 2;
+}
+
+uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
+    uint32_t rows = cpu_rows(r, op);
+    *grain = 1;
+    switch (op->kind) {
+    case OP_EMBED:
+    case OP_RMSNORM:
+    case OP_ROWS: return rows;
+    case OP_QUANT:
+    case OP_SWIGLU: {
+        uint32_t n = rows * chunks(op);
+        *grain = rows > 1 ? chunks(op) : 2;
+        return n;
+    }
+    case OP_MATMUL: {
+        uint32_t halves = (r->w->mat[op->mat].rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
+        *grain = matmul_grain(r, halves);
+        return rows ? halves : 0;
+    }
+    case OP_ROPE_KV: *grain = rows > 1 ? op->n_head + op->n_kv : 8; return rows * (op->n_head + op->n_kv);
+    case OP_ATTN: return cpu_attn_pieces(r, op);
+    case OP_KINDS: break;
+    }
+    return 0;
+}
+
+void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
+    switch (op->kind) {
+    case OP_EMBED:
+        for (uint32_t t = i0; t < i1; t++) embed(r, op, t);
+        break;
+    case OP_RMSNORM:
+        for (uint32_t t = i0; t < i1; t++) rmsnorm(r, op, t);
+        break;
+    case OP_ROWS:
+        for (uint32_t t = i0; t < i1; t++) memcpy(dst_row(r, op, t), src_row(r, op, r->step->out[t]), op->n * sizeof(float));
+        break;
+    case OP_QUANT:
+    case OP_SWIGLU:
+        for (uint32_t i = i0; i < i1; i++) {
+            uint32_t t = i / chunks(op), at = i % chunks(op) * CHUNK, n = op->n - at < CHUNK ? op->n - at : CHUNK;
+            if (op->kind == OP_QUANT) quant(r, op, t, at, n);
+            else swiglu(r, op, t, at, n);
+        }
+        break;
+    case OP_MATMUL: matmul(r, op, i0, i1); break;
+    case OP_ROPE_KV: cpu_rope_work(r, op, i0, i1); break;
+    case OP_ATTN: cpu_attn_work(r, op, thread, i0, i1); break;
+    case OP_KINDS: break;
+    }
+}

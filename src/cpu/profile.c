@@ -1,0 +1,119 @@
+/* IE_PROFILE: time by op kind and by layer, with the bandwidth and rate that the op table's costs give. One thread (the
+ * first) keeps it, between barriers; runs of several contexts take turns in the pool. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../env.h"
+#include "cpu.h"
+
+#define LAYERS 1024u /* those beyond are added to the last */
+
+typedef struct {
+    uint64_t calls, bytes, flops;
+    double seconds;
+} sums;
+
+struct cpu_profile {
+    sums kind[2][OP_KINDS]; /* by phase: decode, prefill */
+    double layer[2][LAYERS + 1]; /* [LAYERS]: outside layers */
+    uint32_t n_layer;
+    uint64_t steps[2], tokens[2];
+    uint64_t runs;
+    double last;
+    uint32_t ctx; /* positions that the step's sequences hold on average */
+    FILE *csv;
+    pthread_mutex_t lock; /* between a run and a print */
+};
+
+static const char *const phases[2] = {"decode", "prefill"};
+static uint32_t phase_of(const cpu_run *r) { return r->step->phase == IE_PREFILL ? 1 : 0; }
+
+cpu_profile *cpu_profile_new(ie_error *err) {
+    cpu_profile *p = ie_calloc(1, sizeof *p, "profile", err);
+    const char *path = ie_env_text(IE_ENV_PROFILE_CSV);
+    if (p) pthread_mutex_init(&p->lock, NULL);
+    if (!p || !path) return p;
+    p->csv = fopen(path, "we");
+    if (p->csv) {
+        fputs("run,phase,tokens,context,op,kind,layer,microseconds,weight_bytes,act_bytes,kv_bytes,flops\n", p->csv);
+        return p;
+    }
+    ie_fail(err, IE_E_IO, "IE_PROFILE_CSV=%.300s: %s", path, strerror(errno));
+    cpu_profile_free(p);
+    return NULL;
+}
+
+void cpu_profile_free(cpu_profile *p) {
+    if (!p) return;
+    if (p->csv) fclose(p->csv);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+void cpu_profile_begin(cpu_profile *p, const cpu_run *r) {
+    const ie_step *s = r->step;
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < s->n; t++) sum += s->pos ? (uint64_t)s->pos[t] + 1 : 0;
+    pthread_mutex_lock(&p->lock);
+    p->ctx = (uint32_t)(sum / s->n);
+    p->runs++;
+    if (r->first == 0) {
+        p->steps[phase_of(r)]++;
+        p->tokens[phase_of(r)] += s->n;
+    }
+    pthread_mutex_unlock(&p->lock);
+    p->last = ie_now();
+}
+
+void cpu_profile_op(cpu_profile *p, const cpu_run *r, uint32_t i) {
+    double now = ie_now(), took = now - p->last;
+    const ie_op *op = &r->list->ops[i];
+    uint32_t phase = phase_of(r), rows = cpu_rows(r, op);
+    ie_cost c = ie_op_table[op->kind].cost(op, r->w, rows, p->ctx);
+    uint32_t layer = op->layer < 0 ? LAYERS : (uint32_t)op->layer < LAYERS ? (uint32_t)op->layer : LAYERS - 1;
+    pthread_mutex_lock(&p->lock);
+    sums *s = &p->kind[phase][op->kind];
+    s->calls++;
+    s->bytes += c.weight_bytes + c.act_bytes + c.kv_bytes;
+    s->flops += c.flops;
+    s->seconds += took;
+    p->layer[phase][layer] += took;
+    if (layer < LAYERS && layer >= p->n_layer) p->n_layer = layer + 1;
+    if (p->csv)
+        fprintf(p->csv, "%llu,%s,%u,%u,%u,%s,%d,%.3f,%llu,%llu,%llu,%llu\n", (unsigned long long)p->runs, phases[phase], r->step->n,
+                p->ctx, i, ie_op_table[op->kind].name, op->layer, took * 1e6, (unsigned long long)c.weight_bytes,
+                (unsigned long long)c.act_bytes, (unsigned long long)c.kv_bytes, (unsigned long long)c.flops);
+    pthread_mutex_unlock(&p->lock);
+    p->last = ie_now();
+}
+
+static bool print_phase(const cpu_profile *p, uint32_t phase, ie_buf *out, ie_error *err) {
+    double all = 0;
+    for (uint32_t k = 0; k < OP_KINDS; k++) all += p->kind[phase][k].seconds;
+    if (!(all > 0)) return true;
+    double steps = p->steps[phase] ? (double)p->steps[phase] : 1.0;
+    bool ok = ie_buf_printf(out, err, "profile, %s: %llu steps, %llu tokens, %.3f ms a step\n", phases[phase],
+                            (unsigned long long)p->steps[phase], (unsigned long long)p->tokens[phase], all * 1e3 / steps) &&
+              ie_buf_printf(out, err, "  %-8s %9s %11s %7s %9s %9s\n", "op", "calls", "us a call", "share", "GB/s", "GFLOP/s");
+    for (uint32_t k = 0; k < OP_KINDS && ok; k++) {
+        const sums *s = &p->kind[phase][k];
+        if (!s->calls) continue;
+        double sec = s->seconds > 0 ? s->seconds : 1e-9;
+        ok = ie_buf_printf(out, err, "  %-8s %9llu %11.2f %6.1f%% %9.2f %9.2f\n", ie_op_table[k].name, (unsigned long long)s->calls,
+                           sec * 1e6 / (double)s->calls, 100.0 * sec / all, (double)s->bytes / sec * 1e-9, (double)s->flops / sec * 1e-9);
+    }
+    for (uint32_t l = 0; l < p->n_layer && ok; l++)
+        ok = ie_buf_printf(out, err, "%slayer %4u %8.1f us", l % 4 ? " | " : l ? "\n  " : "  ", l, p->layer[phase][l] * 1e6 / steps);
+    return ok && ie_buf_printf(out, err, "%soutside    %8.1f us\n", p->n_layer ? "\n  " : "  ", p->layer[phase][LAYERS] * 1e6 / steps);
+}
+
+ie_status cpu_profile_print(cpu_profile *p, ie_buf *out, ie_error *err) {
+    pthread_mutex_lock(&p->lock);
+    bool ok = print_phase(p, 0, out, err) && print_phase(p, 1, out, err);
+    if (p->csv) fflush(p->csv);
+    pthread_mutex_unlock(&p->lock);
+    return ok ? IE_OK : IE_E_NOMEM;
+}
