@@ -140,25 +140,29 @@ static inline uint32_t ie_q2_pack(uint32_t b0, uint32_t b2, uint32_t b4, uint32_
 static inline uint32_t ie_bit_pack(uint32_t b) { return (b | b >> 7 | b >> 14 | b >> 21) & 0xFu; }
 
 /* Word w (0..3) of block b (0..7) out of the nibbles of Q4_K and Q5_K: 4 groups of 64 weights, 32 bytes each, low
- * nibbles first. src: 128 bytes. */
+ * nibbles first. src: 128 bytes. *_at: the first byte read; bytes at .. at + 3 and, for the other half of the block, +
+ * 16 .. + 19. */
+static inline uint32_t ie_q4k_at(uint32_t b, uint32_t w) { return b / 2u * 32u + 4u * w; }
+static inline uint32_t ie_q4k_shift(uint32_t b) { return 4u * (b % 2u); }
 static inline uint32_t ie_take_q4k(const uint8_t *src, uint32_t b, uint32_t w) {
-    const uint8_t *p = src + b / 2u * 32u + 4u * w;
-    uint32_t s = 4u * (b % 2u);
-    return ie_q4_pack((ie_load32(p) >> s) & 0x0F0F0F0Fu, (ie_load32(p + 16) >> s) & 0x0F0F0F0Fu);
+    uint32_t at = ie_q4k_at(b, w), s = ie_q4k_shift(b);
+    return ie_q4_pack((ie_load32(src + at) >> s) & 0x0F0F0F0Fu, (ie_load32(src + at + 16u) >> s) & 0x0F0F0F0Fu);
 }
 /* The same for Q6_K: 2 halves of 128 weights, 64 bytes each, low nibbles hold the first 64 weights. src: 128 bytes. */
+static inline uint32_t ie_q6k_at(uint32_t b, uint32_t w) { return b / 4u * 64u + b % 2u * 32u + 4u * w; }
+static inline uint32_t ie_q6k_shift(uint32_t b) { return 4u * (b / 2u % 2u); }
 static inline uint32_t ie_take_q6k(const uint8_t *src, uint32_t b, uint32_t w) {
-    const uint8_t *p = src + b / 4u * 64u + b % 2u * 32u + 4u * w;
-    uint32_t s = 4u * (b / 2u % 2u);
-    return ie_q4_pack((ie_load32(p) >> s) & 0x0F0F0F0Fu, (ie_load32(p + 16) >> s) & 0x0F0F0F0Fu);
+    uint32_t at = ie_q6k_at(b, w), s = ie_q6k_shift(b);
+    return ie_q4_pack((ie_load32(src + at) >> s) & 0x0F0F0F0Fu, (ie_load32(src + at + 16u) >> s) & 0x0F0F0F0Fu);
 }
 /* Word w (0..1) of block b out of the 2-bit planes of Q2_K, Q3_K (qs) and Q6_K (qh): 2 halves of 128 weights, 32 bytes
- * each; byte i holds weights i, i + 32, i + 64, i + 96 of its half. src: 64 bytes. */
+ * each; byte i holds weights i, i + 32, i + 64, i + 96 of its half. src: 64 bytes, of which at .. at + 27 are read. */
+static inline uint32_t ie_q2k_at(uint32_t b, uint32_t w) { return b / 4u * 32u + 4u * w; }
+static inline uint32_t ie_q2k_shift(uint32_t b) { return 2u * (b % 4u); }
 static inline uint32_t ie_take_q2k(const uint8_t *src, uint32_t b, uint32_t w) {
-    const uint8_t *p = src + b / 4u * 32u + 4u * w;
-    uint32_t s = 2u * (b % 4u);
-    return ie_q2_pack((ie_load32(p) >> s) & 0x03030303u, (ie_load32(p + 8) >> s) & 0x03030303u,
-                      (ie_load32(p + 16) >> s) & 0x03030303u, (ie_load32(p + 24) >> s) & 0x03030303u);
+    uint32_t at = ie_q2k_at(b, w), s = ie_q2k_shift(b);
+    return ie_q2_pack((ie_load32(src + at) >> s) & 0x03030303u, (ie_load32(src + at + 8u) >> s) & 0x03030303u,
+                      (ie_load32(src + at + 16u) >> s) & 0x03030303u, (ie_load32(src + at + 24u) >> s) & 0x03030303u);
 }
 /* The qh word of block b out of the bit planes of Q3_K (hmask) and Q5_K (qh): bit b of byte i belongs to weight i of
  * the block. src: 32 bytes. */
@@ -200,6 +204,113 @@ static inline int32_t ie_q6k_scale(const uint32_t *sc, uint32_t j) { return ie_b
 static inline int32_t ie_iq4xs_scale(uint32_t sh, uint32_t sl, uint32_t j) { /* -32 .. 31 */
     return (int32_t)(((sl >> (4u * j)) & 15u) | ((sh >> (2u * j)) & 3u) << 4) - 32;
 }
+
+/* ---- block dots ------------------------------------------------------------------------------------------------- */
+
+/* Exact integers: with activations in [-127, 127] (any int8 in fact) nothing here can leave 32 bits, and the two-scale
+ * forms stay within 2^24, so that their conversion to f32 is exact too. a: the 8 activation words of a Q8 block; nsum,
+ * nlo, nhi: its negated sums (IE_Q8_NSUM, _NLO, _NHI), which turn a format's offset into one multiplication. */
+
+static inline int32_t ie_dot4_us(uint32_t u, uint32_t s) { /* four unsigned by four signed bytes */
+    return (int32_t)ie_byte_u(u, 0u) * ie_byte_s(s, 0u) + (int32_t)ie_byte_u(u, 1u) * ie_byte_s(s, 1u) +
+           (int32_t)ie_byte_u(u, 2u) * ie_byte_s(s, 2u) + (int32_t)ie_byte_u(u, 3u) * ie_byte_s(s, 3u);
+}
+static inline int32_t ie_dot4_ss(uint32_t x, uint32_t s) { /* four signed by four signed bytes */
+    return ie_byte_s(x, 0u) * ie_byte_s(s, 0u) + ie_byte_s(x, 1u) * ie_byte_s(s, 1u) +
+           ie_byte_s(x, 2u) * ie_byte_s(s, 2u) + ie_byte_s(x, 3u) * ie_byte_s(s, 3u);
+}
+/* Weights unpacked before: n words of unsigned or signed bytes (n = 8: a block, 4: half a block). */
+static inline int32_t ie_dot_us(const uint32_t *u, const uint32_t *a, uint32_t n) {
+    int32_t r = 0;
+    for (uint32_t e = 0u; e < n; e++) r += ie_dot4_us(u[e], a[e]);
+    return r;
+}
+static inline int32_t ie_dot_ss(const uint32_t *x, const uint32_t *a, uint32_t n) {
+    int32_t r = 0;
+    for (uint32_t e = 0u; e < n; e++) r += ie_dot4_ss(x[e], a[e]);
+    return r;
+}
+/* Q4_1, Q4_K: sum of n a. Q4_0: of (n - 8) a. */
+static inline int32_t ie_q4_dot(const uint32_t *q, const uint32_t *a) {
+    int32_t r = 0;
+    for (uint32_t e = 0u; e < 8u; e++) r += ie_dot4_us(ie_q4_bytes(q, e), a[e]);
+    return r;
+}
+static inline int32_t ie_q4_0_dot(const uint32_t *q, const uint32_t *a, int32_t nsum) {
+    return ie_q4_dot(q, a) + 8 * nsum;
+}
+/* Q5_1, Q5_K: sum of n a. Q5_0: of (n - 16) a. */
+static inline int32_t ie_q5_dot(const uint32_t *q, uint32_t qh, const uint32_t *a) {
+    int32_t r = 0;
+    for (uint32_t e = 0u; e < 8u; e++) r += ie_dot4_us(ie_q5_bytes(q, qh, e), a[e]);
+    return r;
+}
+static inline int32_t ie_q5_0_dot(const uint32_t *q, uint32_t qh, const uint32_t *a, int32_t nsum) {
+    return ie_q5_dot(q, qh, a) + 16 * nsum;
+}
+/* Q8_0, with a signed-by-signed unit, and with an unsigned-by-signed one: q + 128 is q with its top bit flipped. */
+static inline int32_t ie_q8_dot(const uint32_t *q, const uint32_t *a) { return ie_dot_ss(q, a, 8u); }
+static inline int32_t ie_q8_dot_u(const uint32_t *q, const uint32_t *a, int32_t nsum) {
+    int32_t r = 128 * nsum;
+    for (uint32_t e = 0u; e < 8u; e++) r += ie_dot4_us(q[e] ^ 0x80808080u, a[e]);
+    return r;
+}
+/* IQ4_NL, IQ4_XS: sum of codebook[n] a; the codebook plus 128 is unsigned. */
+static inline int32_t ie_iq4_dot(const uint32_t *q, const uint32_t *a, int32_t nsum) {
+    int32_t r = 128 * nsum;
+    for (uint32_t e = 0u; e < 8u; e++) r += ie_dot4_us(ie_iq4_bytes_u(ie_q4_bytes(q, e)), a[e]);
+    return r;
+}
+/* Q6_K: s0 * sum of the first 16 (n - 32) a + s1 * sum of the last 16; s0, s1 int8: |result| <= 2^24. */
+static inline int32_t ie_q6_dot(const uint32_t *q, const uint32_t *q2, const uint32_t *a, int32_t nlo, int32_t nhi,
+                                int32_t s0, int32_t s1) {
+    int32_t lo = 32 * nlo, hi = 32 * nhi;
+    for (uint32_t e = 0u; e < 4u; e++) {
+        lo += ie_dot4_us(ie_q6_bytes(q, q2, e), a[e]);
+        hi += ie_dot4_us(ie_q6_bytes(q, q2, e + 4u), a[e + 4u]);
+    }
+    return s0 * lo + s1 * hi;
+}
+/* Q3_K: the same of (n - 4) a; s0, s1 in [-32, 31]. */
+static inline int32_t ie_q3_dot(const uint32_t *q2, uint32_t qh, const uint32_t *a, int32_t nlo, int32_t nhi,
+                                int32_t s0, int32_t s1) {
+    int32_t lo = 4 * nlo, hi = 4 * nhi;
+    for (uint32_t e = 0u; e < 4u; e++) {
+        lo += ie_dot4_us(ie_q3_bytes(q2, qh, e), a[e]);
+        hi += ie_dot4_us(ie_q3_bytes(q2, qh, e + 4u), a[e + 4u]);
+    }
+    return s0 * lo + s1 * hi;
+}
+/* Q2_K: the same of n a; s0, s1 in [0, 15]. And its minimums: m0 * sum of the first 16 a + m1 * sum of the last 16. */
+static inline int32_t ie_q2_dot(const uint32_t *q2, const uint32_t *a, int32_t s0, int32_t s1) {
+    int32_t lo = 0, hi = 0;
+    for (uint32_t e = 0u; e < 4u; e++) {
+        lo += ie_dot4_us(ie_q2_bytes(q2, e), a[e]);
+        hi += ie_dot4_us(ie_q2_bytes(q2, e + 4u), a[e + 4u]);
+    }
+    return s0 * lo + s1 * hi;
+}
+static inline int32_t ie_q2_mins(int32_t nlo, int32_t nhi, int32_t m0, int32_t m1) { return -(m0 * nlo + m1 * nhi); }
+
+/* ---- orders of sums and shares of work -------------------------------------------------------------------------- */
+
+/* The halving tree: v[l] += v[l + n / 2], then n / 4, ... 1; the sum ends in v[0]. n is a power of two. Float sums over
+ * lanes (norms, attention) use the same order; here on integers mod 2^32, where any order gives the same. */
+static inline void ie_tree(uint32_t *v, uint32_t n) {
+    for (uint32_t s = n / 2u; s > 0u; s /= 2u)
+        for (uint32_t l = 0u; l < s; l++) v[l] += v[l + s];
+}
+
+/* Share i of parts of n items is [ie_share(n, i, parts), ie_share(n, i + 1, parts)): contiguous, in order, sizes differ
+ * by at most 1. Used for segments over the waves of a tile, rows over threads, attention partials over workgroups. */
+static inline int ie_share_ok(uint32_t n, uint32_t parts) { return parts >= 1u && n <= 0xFFFFFFFFu / parts; }
+static inline uint32_t ie_share(uint32_t n, uint32_t i, uint32_t parts) { return n * i / parts; }
+
+/* Matrix tiles of a batch of T tokens: token groups of 16; work item i of ntiles * groups is row tile i / groups and
+ * token group i % groups, so that neighbours share a tile's weights. */
+static inline uint32_t ie_tok_groups(uint32_t t_total) { return (t_total + IE_DECODE_T - 1u) / IE_DECODE_T; }
+static inline uint32_t ie_item_tile(uint32_t i, uint32_t groups) { return i / groups; }
+static inline uint32_t ie_item_group(uint32_t i, uint32_t groups) { return i % groups; }
 
 /* ---- unit layouts ----------------------------------------------------------------------------------------------- */
 
@@ -302,6 +413,65 @@ static inline uint32_t ie_k_elem(uint32_t slot, uint32_t d) { return (d / 8u * I
 static inline uint32_t ie_v_elem(uint32_t slot, uint32_t d, uint32_t hdp) { return slot * hdp + d; }
 static inline uint32_t ie_page_of(uint32_t pos) { return pos / IE_PAGE; }
 static inline uint32_t ie_slot_of(uint32_t pos) { return pos % IE_PAGE; }
+
+/* Index of a KV head's part among all (page, layer, head): times 2 * 32 * ie_head_pad(hd) elements, in 64 bits. */
+static inline int ie_kv_ok(uint32_t n_pages, uint32_t n_layer, uint32_t n_kv) {
+    return n_layer >= 1u && n_kv >= 1u && n_kv <= 0xFFFFFFFFu / n_layer && n_pages <= 0xFFFFFFFFu / (n_layer * n_kv);
+}
+static inline uint32_t ie_kv_part(uint32_t page, uint32_t layer, uint32_t head, uint32_t n_layer, uint32_t n_kv) {
+    return (page * n_layer + layer) * n_kv + head;
+}
+
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+/* Positions are below 2^31. First position that a token at pos sees: a window of w positions ends at pos; w = 0: none.
+ * It sees [first, pos]. */
+static inline uint32_t ie_att_first(uint32_t pos, uint32_t window) {
+    if (window == 0u || pos < window) return 0u;
+    return pos + 1u - window;
+}
+/* Partial k holds the pages [8 k, 8 k + 8), by absolute page number: so its bits do not depend on who asks. */
+static inline uint32_t ie_part_of(uint32_t pos) { return pos / (IE_PAGE * IE_FOLD_PAGES); }
+static inline uint32_t ie_part_page(uint32_t part) { return part * IE_FOLD_PAGES; }
+/* Slots [lo, hi) of a page that a token seeing [first, pos] attends to; lo >= hi when there are none. */
+static inline uint32_t ie_slot_lo(uint32_t page, uint32_t first) {
+    return first > page * IE_PAGE ? first - page * IE_PAGE : 0u;
+}
+static inline uint32_t ie_slot_hi(uint32_t page, uint32_t pos) {
+    if (pos < page * IE_PAGE) return 0u;
+    return pos - page * IE_PAGE < IE_PAGE ? pos - page * IE_PAGE + 1u : IE_PAGE;
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------------------- */
+
+/* A batch: n tokens, 1 .. 512, those of a sequence next to each other at positions that go up by one. */
+static inline int ie_batch_ok(const uint32_t *seq, const uint32_t *pos, uint32_t n, uint32_t n_seq, uint32_t n_pos) {
+    if (n == 0u || n > IE_MAX_T) return 0;
+    for (uint32_t i = 0u; i < n; i++) {
+        if (seq[i] >= n_seq || pos[i] >= n_pos) return 0;
+        if (i > 0u && seq[i] == seq[i - 1u]) {
+            if (pos[i] != pos[i - 1u] + 1u) return 0;
+        } else {
+            for (uint32_t j = 0u; j < i; j++)
+                if (seq[j] == seq[i]) return 0;
+        }
+    }
+    return 1;
+}
+
+/* Roll-back log of a recurrent layer: inputs of the token at pos lie in slot pos mod 32. A step replays up to 16
+ * accepted tokens and appends up to 16 new ones after them: none of the new ones falls on one that is still to be
+ * replayed. */
+#define IE_LOG_SLOTS (2u * IE_DECODE_T)
+static inline uint32_t ie_log_slot(uint32_t pos) { return pos % IE_LOG_SLOTS; }
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------ */
+
+/* a * b <= limit, without computing a product that could wrap. */
+static inline int ie_mul_ok(uint32_t a, uint32_t b, uint32_t limit) { return a == 0u || b <= limit / a; }
+/* Words of a tile of nsb super-blocks, at most 2^21 under ie_dims_ok; a tile's first word is tile * this, in 64 bits.
+ */
+static inline uint32_t ie_tile_words(uint32_t nsb, uint32_t unit_words) { return nsb * unit_words; }
 
 /* ---- memory plan ------------------------------------------------------------------------------------------------ */
 
