@@ -2,7 +2,7 @@
  *
  *     tok_check MODEL.gguf             records on stdin, answers on stdout, integers little endian
  *     tok_check MODEL.gguf --info      prints: n_vocab bos eos eot add_bos, then the ids of end tokens
- *     tok_check MODEL.gguf --time N    encodes stdin as one text N times: prints bytes, ids, seconds of the best
+ *     tok_check MODEL.gguf --time N    encodes each record N times: prints bytes, ids, seconds of the best, a line each
  *
  * Record: u32 flags (1 add special, 2 trusted), u32 length, the text. Answer: i32 number of ids, the ids, u32 length of
  * the decoded text, that text (special tokens rendered). A failure ends the run: one line on stderr, exit code 1. */
@@ -26,30 +26,20 @@ static int info(const ie_tokenizer *t) {
     return 0;
 }
 
-static int time_it(const ie_tokenizer *t, int times) {
-    ie_error err;
-    ie_buf text = {0};
-    static char block[1 << 16];
-    for (size_t n; (n = fread(block, 1, sizeof block, stdin)) > 0;)
-        if (!ie_buf_add(&text, block, n, &err)) return fail(&err);
+/* Seconds of the best of `times` runs; out holds the ids of the last. Negative on failure. */
+static double encode(const ie_tokenizer *t, const ie_text_run *run, unsigned flags, int times, ie_ids *out, ie_error *err) {
     double best = 1e30;
-    size_t ids = 0;
     for (int i = 0; i < times; i++) {
-        ie_ids out = {0};
-        const ie_text_run run = {text.data ? text.data : "", text.len, false};
+        out->n = 0;
         double start = ie_now();
-        if (ie_tokenizer_encode(t, &run, 1, 0, &out, &err) != IE_OK) return fail(&err);
+        if (ie_tokenizer_encode(t, run, 1, flags, out, err) != IE_OK) return -1;
         double took = ie_now() - start;
         if (took < best) best = took;
-        ids = out.n;
-        ie_ids_free(&out);
     }
-    printf("%zu %zu %.6f\n", text.len, ids, best);
-    ie_buf_free(&text);
-    return 0;
+    return best;
 }
 
-static int records(const ie_tokenizer *t) {
+static int records(const ie_tokenizer *t, int times) {
     ie_error err;
     ie_ids out = {0};
     ie_buf text = {0};
@@ -61,8 +51,12 @@ static int records(const ie_tokenizer *t) {
         if (fread(in, 1, head[1], stdin) != head[1]) return fprintf(stderr, "record cut off\n"), 1;
         out.n = text.len = 0;
         const ie_text_run run = {in, head[1], (head[0] & 2) != 0};
-        if (ie_tokenizer_encode(t, &run, 1, head[0] & 1 ? IE_TOK_ADD_SPECIAL : 0, &out, &err) != IE_OK)
-            return fail(&err);
+        double took = encode(t, &run, head[0] & 1 ? IE_TOK_ADD_SPECIAL : 0, times ? times : 1, &out, &err);
+        if (took < 0) return fail(&err);
+        if (times) {
+            printf("%u %zu %.6f\n", head[1], out.n, took);
+            continue;
+        }
         for (size_t i = 0; i < out.n; i++)
             if (ie_tokenizer_decode(t, out.ids[i], i == 0, IE_DETOK_SPECIAL, &text, &err) != IE_OK) return fail(&err);
         int32_t n = (int32_t)out.n;
@@ -92,8 +86,8 @@ int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[2], "--info") == 0) rc = info(t);
     else if (argc > 3 && strcmp(argv[2], "--time") == 0) {
         fprintf(stderr, "built in %.3f s\n", took);
-        rc = time_it(t, atoi(argv[3]));
-    } else rc = records(t);
+        rc = records(t, atoi(argv[3]));
+    } else rc = records(t, 0);
     ie_tokenizer_free(t);
     return rc;
 }
