@@ -90,7 +90,7 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
     *mat = (ie_mat){.cols = parts[0].cols};
     uint64_t rows = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const ie_gguf_tensor *t;
+        const ie_gguf_tensor *t = NULL;
         ie_status st = find_part(l, &parts[i], &t, err);
         if (st) return st;
         const ie_format *f = ie_format_of_ggml(t->type);
@@ -168,7 +168,7 @@ static ie_status read_floats(const ie_gguf *g, const ie_gguf_tensor *t, float *o
 }
 
 ie_status ie_load_host_vec(ie_loader *l, const ie_part *p, float **out, ie_error *err) {
-    const ie_gguf_tensor *t;
+    const ie_gguf_tensor *t = NULL;
     ie_status st = find_part(l, p, &t, err);
     if (st) return st;
     if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
