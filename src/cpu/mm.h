@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     ie_level level;
     /* Rows [row0, row1) for all tokens; row0 is a multiple of IE_MM_ROWS, row1 one too or mat->rows. Rows of a whole tile
-     * (32) in one call are faster than its halves apart. Uses a few tens of KB of stack, allocates nothing. */
+     * (32) in one call are faster than its halves apart. Uses up to 160 KB of stack, allocates nothing. */
     void (*mm)(const ie_mm_args *a, uint32_t row0, uint32_t row1);
     /* One token's Q8 blocks: n floats (n >= 1; a last partial block is padded with zeros) to ie_nblk(n) blocks of 16 words,
      * `stride` blocks apart: dst = base + ie_q8_at(t, 0, nblk, g) * IE_Q8_WORDS, stride = g. x is read only up to x[n).

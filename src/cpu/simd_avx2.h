@@ -12,6 +12,10 @@
 #define IE_VEC static inline __attribute__((always_inline, unused))
 #define IE_S8_BIAS 0
 
+#define IE_VECTORS 1 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
+#define IE_U8_RUNS 1 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
+#define IE_UNROLL _Pragma("GCC unroll 16")
+
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256i vm; /* all ones or all zeros in each lane */
@@ -58,9 +62,9 @@ IE_VEC vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 IE_VEC vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 IE_VEC vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 IE_VEC vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
-#define vi_shl(a, n) _mm256_slli_epi32((a), (n))
-#define vi_shr(a, n) _mm256_srli_epi32((a), (n))
-#define vi_sar(a, n) _mm256_srai_epi32((a), (n))
+#define vi_shl(a, n) _mm256_slli_epi32((a), (int)(n))
+#define vi_shr(a, n) _mm256_srli_epi32((a), (int)(n))
+#define vi_sar(a, n) _mm256_srai_epi32((a), (int)(n))
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm256_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 IE_VEC vi vi_min(vi a, vi b) { return _mm256_min_epi32(a, b); }
@@ -123,16 +127,16 @@ IE_VEC vi vi_or_bits(vi w, vi bits, uint32_t j, int32_t val) {
 }
 /* Bytes up to umax allow `run` vpmaddubsw results to be added in 16 bits: run * 2 * 127 * umax <= 32767. */
 IE_VEC vi vi_dot_words(vi start, const vi *w, const uint32_t *x, uint32_t n, uint32_t umax) {
-    const uint32_t run = umax == 0 ? 1u : umax <= 15u ? 8u : umax <= 31u ? 4u : umax <= 63u ? 2u : 1u;
-#pragma GCC unroll 8
+    const uint32_t most = umax == 0 ? 1u : umax <= 15u ? 8u : umax <= 31u ? 4u : umax <= 63u ? 2u : 1u;
+    const uint32_t run = most < n ? most : n;
+IE_UNROLL
     for (uint32_t j = 0; j < n; j += run) {
         vi h = _mm256_setzero_si256();
-#pragma GCC unroll 8
-        for (uint32_t i = j; i < j + run && i < n; i++) {
-            vi s = vi_set1((int32_t)x[i]);
-            vi p = umax == 0 ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[i]), _mm256_sign_epi8(s, w[i]))
-                             : _mm256_maddubs_epi16(w[i], s);
-            h = i == j ? p : _mm256_add_epi16(h, p);
+IE_UNROLL
+        for (uint32_t i = 0; i < run; i++) {
+            vi s = vi_set1((int32_t)x[j + i]), u = w[j + i];
+            vi p = umax == 0 ? _mm256_maddubs_epi16(_mm256_abs_epi8(u), _mm256_sign_epi8(s, u)) : _mm256_maddubs_epi16(u, s);
+            h = i == 0 ? p : _mm256_add_epi16(h, p);
         }
         start = vi_add(start, vi_pairs(h));
     }

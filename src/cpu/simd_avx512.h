@@ -13,6 +13,10 @@
 /* Signed weight bytes are stored with 128 added, since the dot instruction takes unsigned ones; see vi_dot_words. */
 #define IE_S8_BIAS 7
 
+#define IE_VECTORS 1 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
+#define IE_U8_RUNS 0 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
+#define IE_UNROLL _Pragma("GCC unroll 16")
+
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;
@@ -54,9 +58,9 @@ IE_VEC vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 IE_VEC vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 IE_VEC vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 IE_VEC vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
-#define vi_shl(a, n) _mm512_slli_epi32((a), (n))
-#define vi_shr(a, n) _mm512_srli_epi32((a), (n))
-#define vi_sar(a, n) _mm512_srai_epi32((a), (n))
+#define vi_shl(a, n) _mm512_slli_epi32((a), (unsigned)(n))
+#define vi_shr(a, n) _mm512_srli_epi32((a), (unsigned)(n))
+#define vi_sar(a, n) _mm512_srai_epi32((a), (unsigned)(n))
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm512_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 IE_VEC vi vi_min(vi a, vi b) { return _mm512_min_epi32(a, b); }
@@ -100,7 +104,7 @@ IE_VEC vi vi_or_bits(vi w, vi bits, uint32_t j, int32_t val) {
  * tokens are in flight. */
 IE_VEC vi vi_dot_words(vi start, const vi *w, const uint32_t *x, uint32_t n, uint32_t umax) {
     (void)umax;
-#pragma GCC unroll 8
+IE_UNROLL
     for (uint32_t j = 0; j < n; j++) start = _mm512_dpbusd_epi32(start, w[j], vi_set1((int32_t)x[j]));
     return start;
 }

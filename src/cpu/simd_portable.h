@@ -13,6 +13,10 @@
 /* log2 of what is added to signed weight bytes so that vi_dot_words can take them; 0: nothing, they stay signed. */
 #define IE_S8_BIAS 0
 
+#define IE_VECTORS 0 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
+#define IE_U8_RUNS 0 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
+#define IE_UNROLL 
+
 typedef struct { float v[8]; } vf;
 typedef struct { int32_t v[8]; } vi;
 typedef struct { bool v[8]; } vm; /* a mask: one truth value a lane */

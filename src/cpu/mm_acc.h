@@ -1,0 +1,60 @@
+/* What a block adds to a row's accumulator, and what happens to a row's sum at its end: the one place where the order of
+ * floating-point operations of a matrix product is written down for the CPU. Included once a level. */
+#ifndef IE_MM_ACC_H
+#define IE_MM_ACC_H
+
+/* Independent halves of a dot where few tokens are in flight; 16-bit sums gain more from one long run. */
+#define IE_CHAINS (IE_U8_RUNS ? 1u : 2u)
+
+IE_VEC vf ie_q8_f(const uint32_t *x, uint32_t i) { return vi_as_vf(vi_set1((int32_t)x[i])); }
+IE_VEC vi ie_q8_i(const uint32_t *x, uint32_t i) { return vi_set1((int32_t)x[i]); }
+/* bias * minus a sum of activations: takes the bias of the weight bytes out of the dot. */
+IE_VEC vi ie_unbias(const uint32_t *x, uint32_t i, uint32_t bias) {
+    return bias ? vi_shl(ie_q8_i(x, i), bias) : vi_zero();
+}
+
+/* acc after the block u (weight bytes with `bias`, at most `umax`: mm_unpack.h) and the Q8 block x. `chains` > 1 where few
+ * sums are in flight: the two halves of the dot are independent. Formulas: ie_dot_kind. */
+IE_VEC vf ie_block_acc(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t chains, const ie_ublk *u, const uint32_t *x,
+                       vf acc) {
+    const vf da = ie_q8_f(x, IE_Q8_D);
+    vi dot;
+    if (kind == IE_DOT || kind == IE_DOT_MIN) {
+        dot = ie_unbias(x, IE_Q8_NSUM, bias);
+        if (chains > 1)
+            dot = vi_add(vi_dot_words(dot, u->w, x, 4, umax), vi_dot_words(vi_zero(), u->w + 4, x + 4, 4, umax));
+        else
+            dot = vi_dot_words(dot, u->w, x, 8, umax);
+    } else {
+        vi lo = vi_dot_words(ie_unbias(x, IE_Q8_NLO, bias), u->w, x, 4, umax);
+        vi hi = vi_dot_words(ie_unbias(x, IE_Q8_NHI, bias), u->w + 4, x + 4, 4, umax);
+        dot = vi_add(vi_mul(u->s0, lo), vi_mul(u->s1, hi));
+    }
+    acc = vf_fma(vf_mul(u->d, da), vf_from_vi(dot), acc);
+    if (kind == IE_DOT_MIN) acc = vf_fma(u->m, ie_q8_f(x, IE_Q8_SA), acc);
+    if (kind == IE_DOT2_MIN) {
+        vi sum = vi_add(vi_mul(u->n0, ie_q8_i(x, IE_Q8_NLO)), vi_mul(u->n1, ie_q8_i(x, IE_Q8_NHI)));
+        acc = vf_fma(vf_mul(u->m, da), vf_from_vi(sum), acc);
+    }
+    return acc;
+}
+
+/* The sum of rows row .. row + IE_VW of token t: bias and residual, then to y. */
+IE_VEC void ie_mm_put(const ie_mm_args *a, uint32_t t, uint32_t row, vf sum) {
+    const uint32_t rows = a->mat->rows;
+    if (row >= rows) return;
+    const uint32_t n = rows - row;
+    float *y = a->y + (size_t)t * a->y_ld + row;
+    const float *res = a->res ? a->res + (size_t)t * a->res_ld + row : NULL;
+    if (n >= IE_VW) {
+        if (a->bias) sum = vf_add(sum, vf_load(a->bias + row));
+        if (res) sum = vf_add(vf_load(res), sum);
+        vf_store(y, sum);
+    } else {
+        if (a->bias) sum = vf_add(sum, vf_load_n(a->bias + row, n));
+        if (res) sum = vf_add(vf_load_n(res, n), sum);
+        vf_store_n(y, sum, n);
+    }
+}
+
+#endif

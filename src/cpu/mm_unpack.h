@@ -1,0 +1,264 @@
+/* From a unit's words to what the dots need: block b of IE_VW rows (the vector's rows start at row r of the tile) as eight
+ * words of weight bytes and its scale vectors. One pair of functions a format: what is common to a super-block, and a block.
+ * Layouts: quant/quant.h. The format is always a compile-time constant here, so each caller keeps one case. */
+#ifndef IE_MM_UNPACK_H
+#define IE_MM_UNPACK_H
+
+/* d, m: d_w and m_w of quant.h. n0, n1: minus m0 and m1 (the Q8 block holds minus its sums). Which of them a format uses is
+ * ie_dot_kind's matter. */
+typedef struct {
+    vi w[8];
+    vf d, m;
+    vi s0, s1, n0, n1;
+} ie_ublk;
+
+typedef struct {
+    vf d, m;
+    vi x[4];
+} ie_uhead;
+
+#define IE_B4(x) vi_set1((int32_t)((x) * 0x01010101u))
+
+/* Weight bytes are stored with 1 << bias added (0: none), so that they are unsigned; umax is the largest then, 0 where they
+ * are signed (levels without an unsigned dot of 8 bits: IE_S8_BIAS 0). */
+IE_VEC uint32_t ie_u_bias(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q4_0: return 3;
+    case IE_F_Q5_0: return 4;
+    case IE_F_Q3_K: return 2;
+    case IE_F_Q6_K: return 5;
+    case IE_F_Q8_0: case IE_F_IQ4_NL: case IE_F_IQ4_XS: return IE_S8_BIAS;
+    default: return 0;
+    }
+}
+IE_VEC uint32_t ie_u_max(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q2_K: return 3;
+    case IE_F_Q3_K: return 7;
+    case IE_F_Q4_0: case IE_F_Q4_1: case IE_F_Q4_K: return 15;
+    case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K: return 31;
+    case IE_F_Q6_K: return 63;
+    default: return IE_S8_BIAS ? 255 : 0;
+    }
+}
+IE_VEC ie_dot_kind ie_u_kind(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q4_1: case IE_F_Q5_1: case IE_F_Q4_K: case IE_F_Q5_K: return IE_DOT_MIN;
+    case IE_F_Q3_K: case IE_F_Q6_K: return IE_DOT2;
+    case IE_F_Q2_K: return IE_DOT2_MIN;
+    default: return IE_DOT;
+    }
+}
+IE_VEC uint32_t ie_u_blocks(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q2_K: case IE_F_Q3_K: case IE_F_Q4_K: case IE_F_Q5_K: case IE_F_Q6_K: case IE_F_IQ4_XS: return 8;
+    default: return 1;
+    }
+}
+/* Words of a unit's head (before the blocks) and of each block. */
+IE_VEC uint32_t ie_u_head_words(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q4_1: case IE_F_Q5_1: return 32;
+    case IE_F_Q2_K: return 5 * 32;
+    case IE_F_Q3_K: return 16 + 3 * 32;
+    case IE_F_Q4_K: case IE_F_Q5_K: return 4 * 32;
+    case IE_F_Q6_K: return 16 + 4 * 32;
+    case IE_F_IQ4_XS: return 2 * 32;
+    default: return 16;
+    }
+}
+IE_VEC uint32_t ie_u_block_words(ie_format_id f) {
+    switch (f) {
+    case IE_F_Q2_K: return 2 * 32;
+    case IE_F_Q3_K: return 3 * 32;
+    case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K: return 5 * 32;
+    case IE_F_Q6_K: return 6 * 32;
+    case IE_F_Q8_0: return 8 * 32;
+    default: return 4 * 32;
+    }
+}
+IE_VEC uint32_t ie_u_unit_words(ie_format_id f) {
+    return ie_u_head_words(f) + ie_u_blocks(f) * ie_u_block_words(f);
+}
+
+/* Word w of the field at `base`, rows r.. of the tile; one f16 a row. */
+IE_VEC vi ie_u_word(const uint32_t *unit, uint32_t base, uint32_t w, uint32_t r) {
+    return vi_load(unit + ie_field_wm(base, w, r));
+}
+IE_VEC vf ie_u_f16(const uint32_t *unit, uint32_t r) {
+    return vf_load_f16((const uint16_t *)(const void *)unit + ie_field_half(0, 0, r));
+}
+IE_VEC vi ie_u_byte(vi w, uint32_t i) { return vi_and(vi_shr(w, 8 * i), vi_set1(255)); }
+
+/* d (low half) and m (high half) of a word. */
+IE_VEC void ie_u_dm(ie_uhead *h, vi dm, bool neg) {
+    h->d = vf_f16_lo(dm);
+    h->m = vf_f16_lo(vi_shr(dm, 16));
+    if (neg) h->m = vf_neg(h->m);
+}
+
+IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, const uint32_t *unit, uint32_t r) {
+    const vi m6 = IE_B4(0x3Fu), m4 = IE_B4(0x0Fu), m2 = IE_B4(0x30u);
+    switch (f) {
+    case IE_F_Q4_0: case IE_F_Q5_0: case IE_F_Q8_0: case IE_F_IQ4_NL:
+        h->d = ie_u_f16(unit, r);
+        break;
+    case IE_F_Q4_1: case IE_F_Q5_1:
+        ie_u_dm(h, ie_u_word(unit, 0, 0, r), false);
+        break;
+    case IE_F_Q2_K:
+        ie_u_dm(h, ie_u_word(unit, 0, 0, r), true);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(unit, 32, i, r);
+        break;
+    case IE_F_Q3_K: { /* sixteen 6-bit scales: low nibbles in words 0 and 1, 2 high bits in word 2 */
+        vi a = ie_u_word(unit, 16, 0, r), b = ie_u_word(unit, 16, 1, r), c = ie_u_word(unit, 16, 2, r);
+        h->d = ie_u_f16(unit, r);
+        h->x[0] = vi_or(vi_and(a, m4), vi_and(vi_shl(c, 4), m2));
+        h->x[1] = vi_or(vi_and(b, m4), vi_and(vi_shl(c, 2), m2));
+        h->x[2] = vi_or(vi_and(vi_shr(a, 4), m4), vi_and(c, m2));
+        h->x[3] = vi_or(vi_and(vi_shr(b, 4), m4), vi_and(vi_shr(c, 2), m2));
+        break;
+    }
+    case IE_F_Q4_K: case IE_F_Q5_K: { /* eight 6-bit scales (x[0], x[1]) and eight 6-bit minimums (x[2], x[3]) */
+        vi a = ie_u_word(unit, 32, 0, r), b = ie_u_word(unit, 32, 1, r), c = ie_u_word(unit, 32, 2, r);
+        ie_u_dm(h, ie_u_word(unit, 0, 0, r), true);
+        h->x[0] = vi_and(a, m6);
+        h->x[1] = vi_or(vi_and(c, m4), vi_and(vi_shr(a, 2), m2));
+        h->x[2] = vi_and(b, m6);
+        h->x[3] = vi_or(vi_and(vi_shr(c, 4), m4), vi_and(vi_shr(b, 2), m2));
+        break;
+    }
+    case IE_F_Q6_K:
+        h->d = ie_u_f16(unit, r);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(unit, 16, i, r);
+        break;
+    case IE_F_IQ4_XS: /* x[0]: d low, 2 high bits of the scales in the high half; x[1]: low nibbles of the scales */
+        h->x[0] = ie_u_word(unit, 0, 0, r);
+        h->x[1] = ie_u_word(unit, 32, 0, r);
+        h->d = vf_f16_lo(h->x[0]);
+        break;
+    default: break;
+    }
+}
+
+/* Low nibbles to words 0..3, high nibbles to words 4..7. */
+IE_VEC void ie_u_nibbles(ie_ublk *o, const uint32_t *unit, uint32_t base, uint32_t r) {
+IE_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        vi q = ie_u_word(unit, base, i, r);
+        o->w[i] = vi_and(q, IE_B4(15u));
+        o->w[i + 4] = vi_and(vi_shr(q, 4), IE_B4(15u));
+    }
+}
+/* Weights 4j .. 4j+3 of a q2 field, moved to bit `at` (0 or 4) of their bytes. */
+IE_VEC vi ie_u_pair(const vi c[2], uint32_t j, uint32_t at) {
+    uint32_t from = j / 2u * 2u;
+    vi q = c[j & 1u];
+    q = at < from ? vi_shr(q, from > at ? from - at : 0u) : vi_shl(q, at > from ? at - from : 0u);
+    return vi_and(q, IE_B4(3u << at));
+}
+
+/* IQ4's 16 values, with 128 added where the level's bytes are unsigned. */
+#if IE_S8_BIAS
+#define IE_IQ4(v) (int8_t)((v) + 128 - ((v) + 128 > 127 ? 256 : 0))
+#else
+#define IE_IQ4(v) (v)
+#endif
+static const int8_t ie_iq4_table[16] = {IE_IQ4(-127), IE_IQ4(-104), IE_IQ4(-83), IE_IQ4(-65), IE_IQ4(-49), IE_IQ4(-35),
+                                        IE_IQ4(-22), IE_IQ4(-10), IE_IQ4(1), IE_IQ4(13), IE_IQ4(25), IE_IQ4(38),
+                                        IE_IQ4(53), IE_IQ4(69), IE_IQ4(89), IE_IQ4(113)};
+
+IE_VEC void ie_u_scales(ie_format_id f, ie_ublk *o, const ie_uhead *h, uint32_t b) {
+    const uint32_t i = 2u * b % 4u;
+    switch (f) {
+    case IE_F_Q2_K: {
+        vi s0 = ie_u_byte(h->x[b / 2], i), s1 = ie_u_byte(h->x[b / 2], i + 1);
+        o->d = h->d;
+        o->m = h->m;
+        o->s0 = vi_and(s0, vi_set1(15));
+        o->s1 = vi_and(s1, vi_set1(15));
+        o->n0 = vi_sub(vi_zero(), vi_shr(s0, 4));
+        o->n1 = vi_sub(vi_zero(), vi_shr(s1, 4));
+        break;
+    }
+    case IE_F_Q3_K:
+        o->d = h->d;
+        o->s0 = vi_sub(ie_u_byte(h->x[b / 2], i), vi_set1(32));
+        o->s1 = vi_sub(ie_u_byte(h->x[b / 2], i + 1), vi_set1(32));
+        break;
+    case IE_F_Q4_K: case IE_F_Q5_K:
+        o->d = vf_mul(h->d, vf_from_vi(ie_u_byte(h->x[b / 4], b % 4)));
+        o->m = vf_mul(h->m, vf_from_vi(ie_u_byte(h->x[2 + b / 4], b % 4)));
+        break;
+    case IE_F_Q6_K:
+        o->d = h->d;
+        o->s0 = vi_sar(vi_shl(h->x[b / 2], 24 - 8 * i), 24);
+        o->s1 = vi_sar(vi_shl(h->x[b / 2], 16 - 8 * i), 24);
+        break;
+    case IE_F_IQ4_XS: {
+        vi lo = vi_and(vi_shr(h->x[1], 4 * b), vi_set1(15));
+        vi hi = vi_and(vi_shr(h->x[0], 12 + 2 * b), vi_set1(0x30));
+        o->d = vf_mul(h->d, vf_from_vi(vi_sub(vi_or(lo, hi), vi_set1(32))));
+        break;
+    }
+    case IE_F_Q4_1: case IE_F_Q5_1:
+        o->d = h->d;
+        o->m = h->m;
+        break;
+    default:
+        o->d = h->d;
+        break;
+    }
+}
+
+IE_VEC void ie_u_block(ie_format_id f, ie_ublk *o, const ie_uhead *h, const uint32_t *unit, uint32_t r, uint32_t b) {
+    const uint32_t base = ie_u_head_words(f) + b * ie_u_block_words(f);
+    ie_u_scales(f, o, h, b);
+    switch (f) {
+    case IE_F_Q4_0: case IE_F_Q4_1: case IE_F_Q4_K:
+        ie_u_nibbles(o, unit, base, r);
+        break;
+    case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K: {
+        vi qh = ie_u_word(unit, base, 0, r);
+        ie_u_nibbles(o, unit, base + 32, r);
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(o->w[j], qh, j, 0x10101010);
+        break;
+    }
+    case IE_F_Q8_0:
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) {
+            o->w[j] = ie_u_word(unit, base, j, r);
+            if (IE_S8_BIAS) o->w[j] = vi_xor(o->w[j], IE_B4(0x80u));
+        }
+        break;
+    case IE_F_IQ4_NL: case IE_F_IQ4_XS:
+        ie_u_nibbles(o, unit, base, r);
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_lut16(ie_iq4_table, o->w[j]);
+        break;
+    case IE_F_Q2_K: {
+        vi c[2] = {ie_u_word(unit, base, 0, r), ie_u_word(unit, base, 1, r)};
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = ie_u_pair(c, j, 0);
+        break;
+    }
+    case IE_F_Q3_K: {
+        vi qh = ie_u_word(unit, base, 0, r);
+        vi c[2] = {ie_u_word(unit, base + 32, 0, r), ie_u_word(unit, base + 32, 1, r)};
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(ie_u_pair(c, j, 0), qh, j, 0x04040404);
+        break;
+    }
+    case IE_F_Q6_K: {
+        vi c[2] = {ie_u_word(unit, base + 128, 0, r), ie_u_word(unit, base + 128, 1, r)};
+        ie_u_nibbles(o, unit, base, r);
+IE_UNROLL
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or(o->w[j], ie_u_pair(c, j, 4));
+        break;
+    }
+    default: break;
+    }
+}
+
+#endif
