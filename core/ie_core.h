@@ -230,6 +230,13 @@ static inline int32_t ie_dot_ss(const uint32_t *x, const uint32_t *a, uint32_t n
     for (uint32_t e = 0u; e < n; e++) r += ie_dot4_ss(x[e], a[e]);
     return r;
 }
+/* The negated sum of n words of signed bytes: IE_Q8_NLO and _NHI of words 0..3 and 4..7, IE_Q8_NSUM of all 8. */
+static inline int32_t ie_q8_nsum(const uint32_t *a, uint32_t n) {
+    int32_t r = 0;
+    for (uint32_t e = 0u; e < n; e++)
+        r -= ie_byte_s(a[e], 0u) + ie_byte_s(a[e], 1u) + ie_byte_s(a[e], 2u) + ie_byte_s(a[e], 3u);
+    return r;
+}
 /* Q4_1, Q4_K: sum of n a. Q4_0: of (n - 8) a. */
 static inline int32_t ie_q4_dot(const uint32_t *q, const uint32_t *a) {
     int32_t r = 0;
@@ -414,6 +421,8 @@ static inline uint32_t ie_v_elem(uint32_t slot, uint32_t d, uint32_t hdp) { retu
 static inline uint32_t ie_page_of(uint32_t pos) { return pos / IE_PAGE; }
 static inline uint32_t ie_slot_of(uint32_t pos) { return pos % IE_PAGE; }
 
+/* Entry of a page table of n_seq * per_seq pages: page `page` of sequence seq. */
+static inline uint32_t ie_table_at(uint32_t seq, uint32_t page, uint32_t per_seq) { return seq * per_seq + page; }
 /* Index of a KV head's part among all (page, layer, head): times 2 * 32 * ie_head_pad(hd) elements, in 64 bits. */
 static inline int ie_kv_ok(uint32_t n_pages, uint32_t n_layer, uint32_t n_kv) {
     return n_layer >= 1u && n_kv >= 1u && n_kv <= 0xFFFFFFFFu / n_layer && n_pages <= 0xFFFFFFFFu / (n_layer * n_kv);

@@ -151,8 +151,7 @@ static inline float ie_q8_scale(float amax, float *id) {
     *id = normal ? 1.0f / d : 0.0f;
     return normal ? d : 0.0f;
 }
-/* q of x: nearest integer, ties to even, of x / d. |x| <= amax gives |q| <= 127 by itself (laws/README.md, q8_range).
- */
+/* q of x: the integer nearest to x * (1 / d), ties to even. |x| <= amax gives |q| <= 127 (tests/unit/test_math.c). */
 static inline int32_t ie_q8_value(float x, float id) { return ie_rint(x * id); }
 
 #endif

@@ -1,0 +1,610 @@
+/* The laws of core/ie_core.h: what its functions promise, each once, as a function of its inputs.
+ *
+ * A law returns LAW_HOLDS, LAW_BROKEN, or LAW_OUT when the inputs are outside its precondition. laws/README.md says in
+ * a sentence what each states and what rests on it; tests/unit/test_laws.c runs each on 10^6 inputs inside its
+ * precondition. Meanings are written here a second time, from the formats' definitions and in 64-bit arithmetic where
+ * sums matter, not with the functions under test. Inputs are words and arrays of words (w), so that provers can leave
+ * them free. */
+#ifndef IE_LAWS_H
+#define IE_LAWS_H
+
+#include "ie_core.h"
+
+#define LAW_BROKEN 0
+#define LAW_HOLDS 1
+#define LAW_OUT 2
+
+/* Byte k of an array of words, as a GGUF byte string; and its sign-extended value. */
+static inline uint32_t law_byte(const uint32_t *w, uint32_t k) { return w[k / 4u] / (1u << (8u * (k % 4u))) % 256u; }
+static inline int64_t law_sbyte(const uint32_t *w, uint32_t k) {
+    int64_t b = (int64_t)law_byte(w, k);
+    return b < 128 ? b : b - 256;
+}
+static inline void law_bytes(const uint32_t *w, uint8_t *out, uint32_t n) {
+    for (uint32_t k = 0u; k < n; k++) out[k] = (uint8_t)law_byte(w, k);
+}
+/* Bit field of `width` bits from bit `at` of a byte or word. */
+static inline uint32_t law_field(uint32_t w, uint32_t at, uint32_t width) { return (w >> at) % (1u << width); }
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------ */
+
+static inline int law_tile_cover(uint32_t rows, uint32_t row) {
+    if (!ie_dims_ok(rows, 1u) || row >= rows) return LAW_OUT;
+    uint32_t tile = row / IE_TILE_ROWS, lane = row % IE_TILE_ROWS, n = ie_ntiles(rows);
+    return tile < n && tile * IE_TILE_ROWS + lane == row && (n - 1u) * IE_TILE_ROWS < rows;
+}
+static inline int law_block_cover(uint32_t k, uint32_t i) {
+    if (!ie_dims_ok(1u, k) || i >= k) return LAW_OUT;
+    return i / IE_BLOCK < ie_nblk(k) && (ie_nblk(k) - 1u) * IE_BLOCK < k;
+}
+static inline int law_unit_bounds(uint32_t rows, uint32_t k, uint32_t tile, uint32_t sb) {
+    if (!ie_dims_ok(rows, k) || tile >= ie_ntiles(rows) || sb >= ie_nblk(k)) return LAW_OUT;
+    uint64_t n = (uint64_t)ie_ntiles(rows) * ie_nblk(k), u = (uint64_t)tile * ie_nblk(k) + sb;
+    return ie_unit(tile, sb, ie_nblk(k)) == u && u < n && n < (1ull << 31);
+}
+static inline int law_unit_injective(uint32_t nsb, uint32_t t1, uint32_t s1, uint32_t t2, uint32_t s2) {
+    if (nsb > IE_MAX_K / IE_BLOCK || s1 >= nsb || s2 >= nsb || t1 >= IE_MAX_ROWS / 32u || t2 >= IE_MAX_ROWS / 32u)
+        return LAW_OUT;
+    return (ie_unit(t1, s1, nsb) == ie_unit(t2, s2, nsb)) == (t1 == t2 && s1 == s2);
+}
+static inline int law_unit_order(uint32_t nsb, uint32_t t, uint32_t s) {
+    if (nsb > IE_MAX_K / IE_BLOCK || s >= nsb || t >= IE_MAX_ROWS / 32u) return LAW_OUT;
+    uint32_t next = s + 1u < nsb ? ie_unit(t, s + 1u, nsb) : ie_unit(t + 1u, 0u, nsb);
+    return next == ie_unit(t, s, nsb) + 1u;
+}
+
+/* Fields have 1 .. 32 words a row (F32: 32) and start below 2048. */
+static inline int law_field_wm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
+    if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
+    uint32_t a = ie_field_wm(base, w1, r1), b = ie_field_wm(base, w2, r2);
+    return a >= base && a < base + n * 32u && (a == b) == (w1 == w2 && r1 == r2);
+}
+static inline int law_field_lm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
+    if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
+    uint32_t a = ie_field_lm(base, n, w1, r1), b = ie_field_lm(base, n, w2, r2);
+    return a >= base && a < base + n * 32u && (a == b) == (w1 == w2 && r1 == r2);
+}
+/* Lane-major: up to 4 words of a row are neighbours, and 4 of them are 16-byte aligned where the field is. */
+static inline int law_field_lm_wide(uint32_t base, uint32_t n, uint32_t w, uint32_t r) {
+    if (base >= 2048u || base % 4u != 0u || n > 32u || w >= n || r >= 32u) return LAW_OUT;
+    uint32_t g = w / 4u * 4u, first = ie_field_lm(base, n, g, r);
+    return ie_field_lm(base, n, w, r) == first + w % 4u && (g + 4u > n || first % 4u == 0u);
+}
+static inline int law_field_half(uint32_t base, uint32_t n, uint32_t e1, uint32_t r1, uint32_t e2, uint32_t r2) {
+    if (base >= 2048u || n > 32u || e1 >= n || e2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
+    uint32_t a = ie_field_half(base, e1, r1), b = ie_field_half(base, e2, r2);
+    return a / 2u >= base && a / 2u < base + n * 16u && (a == b) == (e1 == e2 && r1 == r2);
+}
+
+/* ---- unit layouts ----------------------------------------------------------------------------------------------- */
+
+/* A format's fields: {first word, words} of up to 3 before the blocks, then nb blocks of bw words from word b on, each
+ * with up to 2 fields {first word inside the block, words}. In the order of ie_format_id. */
+#define LAW_FORMATS 15u
+static const uint16_t law_layouts[LAW_FORMATS][15] = {
+    /* words, GGUF bytes, 3 x {base, n}, b, bw, nb, 2 x {base, n} */
+    {IE_F32_WORDS, 128, 0, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_F16_WORDS, 64, 0, 512, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_F16_WORDS, 64, 0, 512, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q4_0_WORDS, 18, IE_Q4_0_D, 16, IE_Q4_0_Q, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q4_1_WORDS, 20, IE_Q4_1_DM, 32, IE_Q4_1_Q, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q5_0_WORDS, 22, IE_Q5_0_D, 16, IE_Q5_0_QH, 32, IE_Q5_0_Q, 128, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q5_1_WORDS, 24, IE_Q5_1_DM, 32, IE_Q5_1_QH, 32, IE_Q5_1_Q, 128, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q8_0_WORDS, 34, IE_Q8_0_D, 16, IE_Q8_0_Q, 256, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_Q2_K_WORDS, 84, IE_Q2_K_DM, 32, IE_Q2_K_SC, 128, 0, 0, IE_Q2_K_B, IE_Q2_K_B_WORDS, 8, 0, 64, 0, 0},
+    {IE_Q3_K_WORDS, 110, IE_Q3_K_D, 16, IE_Q3_K_SC, 96, 0, 0, IE_Q3_K_B, IE_Q3_K_B_WORDS, 8, 0, 32, 32, 64},
+    {IE_Q4_K_WORDS, 144, IE_Q4_K_DM, 32, IE_Q4_K_SC, 96, 0, 0, IE_Q4_K_B, IE_Q4_K_B_WORDS, 8, 0, 128, 0, 0},
+    {IE_Q5_K_WORDS, 176, IE_Q5_K_DM, 32, IE_Q5_K_SC, 96, 0, 0, IE_Q5_K_B, IE_Q5_K_B_WORDS, 8, 0, 32, 32, 128},
+    {IE_Q6_K_WORDS, 210, IE_Q6_K_D, 16, IE_Q6_K_SC, 128, 0, 0, IE_Q6_K_B, IE_Q6_K_B_WORDS, 8, 0, 128, 128, 64},
+    {IE_Q4_0_WORDS, 18, IE_Q4_0_D, 16, IE_Q4_0_Q, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    {IE_IQ4_XS_WORDS, 136, IE_IQ4_XS_DH, 32, IE_IQ4_XS_SL, 32, 0, 0, IE_IQ4_XS_B, IE_IQ4_XS_B_WORDS, 8, 0, 128, 0, 0},
+};
+#define LAW_FIELDS 19u /* 3 + 8 * 2 */
+static inline uint32_t law_layout_base(uint32_t fmt, uint32_t f) {
+    const uint16_t *t = law_layouts[fmt];
+    if (f < 3u) return t[2u + 2u * f];
+    return t[8] + (f - 3u) / 2u * t[9] + (uint32_t)t[11u + (f - 3u) % 2u * 2u];
+}
+static inline uint32_t law_layout_size(uint32_t fmt, uint32_t f) {
+    const uint16_t *t = law_layouts[fmt];
+    if (f < 3u) return t[3u + 2u * f];
+    if ((f - 3u) / 2u >= t[10]) return 0u;
+    return t[12u + (f - 3u) % 2u * 2u];
+}
+static inline int law_layout_disjoint(uint32_t fmt, uint32_t f1, uint32_t f2) {
+    if (fmt >= LAW_FORMATS || f1 >= LAW_FIELDS || f2 >= LAW_FIELDS || f1 == f2) return LAW_OUT;
+    uint32_t b1 = law_layout_base(fmt, f1), n1 = law_layout_size(fmt, f1);
+    uint32_t b2 = law_layout_base(fmt, f2), n2 = law_layout_size(fmt, f2);
+    if (n1 == 0u || n2 == 0u) return LAW_OUT;
+    return b1 + n1 <= law_layouts[fmt][0] && (b1 + n1 <= b2 || b2 + n2 <= b1);
+}
+static inline int law_layout_full(uint32_t fmt) {
+    if (fmt >= LAW_FORMATS) return LAW_OUT;
+    uint32_t sum = 0u;
+    for (uint32_t f = 0u; f < LAW_FIELDS; f++) sum += law_layout_size(fmt, f);
+    return sum == law_layouts[fmt][0] && sum * 4u == law_layouts[fmt][1] * 32u && sum % 16u == 0u;
+}
+
+/* ---- words and halves ------------------------------------------------------------------------------------------- */
+
+static inline int law_load(const uint32_t *w, uint32_t k) {
+    if (k >= 4u) return LAW_OUT;
+    uint8_t p[4];
+    law_bytes(w, p, 4u);
+    return ie_load32(p) == w[0] && ie_load16(p) == w[0] % 65536u && ie_byte_u(w[0], k) == p[k];
+}
+static inline int law_byte_sign(uint32_t w, uint32_t k) {
+    if (k >= 4u) return LAW_OUT;
+    return ie_byte_s(w, k) == law_sbyte(&w, k);
+}
+static inline int law_half(uint32_t w, uint32_t k, uint32_t h) {
+    if (k >= 2u || h >= 65536u) return LAW_OUT;
+    uint32_t v = ie_half_put(w, k, h);
+    return ie_half_of(v, k) == h && ie_half_of(v, 1u - k) == ie_half_of(w, 1u - k) &&
+           w == ie_half_of(w, 0u) + 65536u * ie_half_of(w, 1u);
+}
+/* The value of a finite f16 in units of 2^-24, and of a finite f32 that is one; NaN stays NaN, infinity infinity. */
+static inline int law_f16_exact(uint32_t h) {
+    if (h >= 65536u) return LAW_OUT;
+    uint32_t e = law_field(h, 10u, 5u), m = h % 1024u, u = ie_f16_f32_bits(h), ue = law_field(u, 23u, 8u);
+    uint32_t um = u % (1u << 23);
+    if (u >> 31 != h >> 15) return LAW_BROKEN;
+    if (e == 31u) return ue == 255u && um == (m == 0u ? 0u : (m | 512u) << 13);
+    if (e == 0u && m == 0u) return ue == 0u && um == 0u;
+    uint64_t units = e == 0u ? m : (uint64_t)(1024u + m) << (e - 1u);
+    /* f32: (2^23 + um) * 2^(ue - 150) = units * 2^-24, so (2^23 + um) << (ue - 103) = units << 23 */
+    return ue >= 103u && (uint64_t)((1u << 23) + um) << (ue - 103u) == units << 23;
+}
+static inline int law_f16_roundtrip(uint32_t h) {
+    if (h >= 65536u) return LAW_OUT;
+    uint32_t nan = law_field(h, 10u, 5u) == 31u && h % 1024u != 0u;
+    return ie_f32_f16_bits(ie_f16_f32_bits(h)) == (nan ? h | 0x200u : h);
+}
+/* Where f16 h and h + 1 meet, as f32 bits: patterns between two neighbours are evenly spaced, but for 0 and 2^-24. */
+static inline uint32_t law_f16_mid(uint32_t h) {
+    uint32_t up = h == 0x7BFFu ? 0x47800000u : ie_f16_f32_bits(h + 1u);
+    return h == 0u ? 0x33000000u : ie_f16_f32_bits(h) + (up - ie_f16_f32_bits(h)) / 2u;
+}
+static inline int law_f16_nearest(uint32_t u) {
+    uint32_t a = u % 0x80000000u, h = ie_f32_f16_bits(u) % 0x8000u;
+    if (ie_f32_f16_bits(u) >> 15 != u >> 31) return LAW_BROKEN;
+    if (a > 0x7F800000u) return h > 0x7C00u;
+    if (h > 0x7C00u) return LAW_BROKEN;
+    if (h < 0x7C00u && (a > law_f16_mid(h) || (a == law_f16_mid(h) && h % 2u != 0u))) return LAW_BROKEN;
+    return h == 0u || a > law_f16_mid(h - 1u) || (a == law_f16_mid(h - 1u) && h % 2u == 0u);
+}
+static inline int law_bf16(uint32_t h) {
+    if (h >= 65536u) return LAW_OUT;
+    return ie_bf16_f32_bits(h) == h * 65536u;
+}
+
+/* ---- weights of a block ----------------------------------------------------------------------------------------- */
+
+/* What quant.h says weight i of a block is, from the row's words. */
+static inline uint32_t law_nibble(const uint32_t *q, uint32_t i) {
+    return law_field(law_byte(q, i % 16u), i / 16u * 4u, 4u);
+}
+static inline uint32_t law_two(const uint32_t *q2, uint32_t i) {
+    return law_field(law_byte(q2, i % 8u), i / 8u * 2u, 2u);
+}
+static inline uint32_t law_bit(uint32_t qh, uint32_t i) { return (qh >> i) % 2u; }
+static inline int64_t law_codebook(uint32_t n) {
+    static const int8_t v[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return v[n % 16u];
+}
+
+static inline int law_q4_unpack(const uint32_t *q, uint32_t i) {
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_q4_bytes(q, i / 4u), i % 4u) == law_nibble(q, i);
+}
+static inline int law_q4_pack(const uint32_t *q, uint32_t k) {
+    if (k >= 4u) return LAW_OUT;
+    return ie_q4_pack(ie_q4_bytes(q, k), ie_q4_bytes(q, k + 4u)) == q[k];
+}
+static inline int law_q2_unpack(const uint32_t *q2, uint32_t i) {
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_q2_bytes(q2, i / 4u), i % 4u) == law_two(q2, i);
+}
+static inline int law_q2_pack(const uint32_t *q2, uint32_t k) {
+    if (k >= 2u) return LAW_OUT;
+    return ie_q2_pack(ie_q2_bytes(q2, k), ie_q2_bytes(q2, k + 2u), ie_q2_bytes(q2, k + 4u), ie_q2_bytes(q2, k + 6u)) ==
+           q2[k];
+}
+static inline int law_bit_unpack(uint32_t qh, uint32_t i) {
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_bit_bytes(qh, i / 4u), i % 4u) == law_bit(qh, i);
+}
+static inline int law_bit_pack(uint32_t qh, uint32_t e) {
+    if (e >= 8u) return LAW_OUT;
+    return ie_bit_pack(ie_bit_bytes(qh, e)) == law_field(qh, 4u * e, 4u);
+}
+static inline int law_q5_unpack(const uint32_t *q, uint32_t qh, uint32_t i) {
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_q5_bytes(q, qh, i / 4u), i % 4u) == law_nibble(q, i) + 16u * law_bit(qh, i);
+}
+static inline int law_q3_unpack(const uint32_t *q2, uint32_t qh, uint32_t i) {
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_q3_bytes(q2, qh, i / 4u), i % 4u) == law_two(q2, i) + 4u * law_bit(qh, i);
+}
+static inline int law_q6_unpack(const uint32_t *w, uint32_t i) { /* w: q 4, q2 2 */
+    if (i >= 32u) return LAW_OUT;
+    return ie_byte_u(ie_q6_bytes(w, w + 4, i / 4u), i % 4u) == law_nibble(w, i) + 16u * law_two(w + 4, i);
+}
+static inline int law_iq4_codebook(uint32_t n) {
+    if (n >= 16u) return LAW_OUT;
+    return ie_iq4_s(n) == law_codebook(n) && ie_iq4_u(n) == (uint32_t)(law_codebook(n) + 128);
+}
+static inline int law_iq4_bytes(uint32_t w, uint32_t k) {
+    if (k >= 4u) return LAW_OUT;
+    uint32_t n = law_byte(&w, k) % 16u;
+    return ie_byte_u(ie_iq4_bytes_u(w & 0x0F0F0F0Fu), k) == (uint32_t)(law_codebook(n) + 128);
+}
+
+/* ---- repacking: unit words mean what GGUF's bytes mean ---------------------------------------------------------- */
+
+/* src: the 128, 64 or 32 bytes of GGUF's array as words; b: block, i: weight of the block. */
+static inline int law_take_q4k(const uint32_t *src, uint32_t b, uint32_t i) {
+    if (b >= 8u || i >= 32u) return LAW_OUT;
+    uint8_t p[128];
+    uint32_t q[4];
+    law_bytes(src, p, 128u);
+    for (uint32_t k = 0u; k < 4u; k++) q[k] = ie_take_q4k(p, b, k);
+    return law_nibble(q, i) == law_field(p[b / 2u * 32u + i], b % 2u * 4u, 4u);
+}
+static inline int law_take_q6k(const uint32_t *src, uint32_t b, uint32_t i) {
+    if (b >= 8u || i >= 32u) return LAW_OUT;
+    uint8_t p[128];
+    uint32_t q[4], j = b % 4u * 32u + i; /* weight j of 128: bytes of 64, low nibbles first */
+    law_bytes(src, p, 128u);
+    for (uint32_t k = 0u; k < 4u; k++) q[k] = ie_take_q6k(p, b, k);
+    return law_nibble(q, i) == law_field(p[b / 4u * 64u + j % 64u], j / 64u * 4u, 4u);
+}
+static inline int law_take_q2k(const uint32_t *src, uint32_t b, uint32_t i) {
+    if (b >= 8u || i >= 32u) return LAW_OUT;
+    uint8_t p[64];
+    uint32_t q2[2];
+    law_bytes(src, p, 64u);
+    for (uint32_t k = 0u; k < 2u; k++) q2[k] = ie_take_q2k(p, b, k);
+    return law_two(q2, i) == law_field(p[b / 4u * 32u + i], b % 4u * 2u, 2u);
+}
+static inline int law_take_bits(const uint32_t *src, uint32_t b, uint32_t i) {
+    if (b >= 8u || i >= 32u) return LAW_OUT;
+    uint8_t p[32];
+    law_bytes(src, p, 32u);
+    return law_bit(ie_take_bits(p, b), i) == law_field(p[i], b, 1u);
+}
+/* GGUF's arrays are read inside their bounds. */
+static inline int law_take_bounds(uint32_t b, uint32_t w) {
+    if (b >= 8u || w >= 4u) return LAW_OUT;
+    if (ie_q4k_at(b, w) + 20u > 128u || ie_q6k_at(b, w) + 20u > 128u) return LAW_BROKEN;
+    if (ie_q4k_shift(b) > 4u || ie_q6k_shift(b) > 4u || ie_q2k_shift(b) > 6u) return LAW_BROKEN;
+    return w >= 2u || ie_q2k_at(b, w) + 28u <= 64u;
+}
+/* Two different words of a matrix's repacked super-block come from different bits of the source. */
+static inline int law_take_once(uint32_t b1, uint32_t w1, uint32_t b2, uint32_t w2) {
+    if (b1 >= 8u || b2 >= 8u || w1 >= 4u || w2 >= 4u || (b1 == b2 && w1 == w2)) return LAW_OUT;
+    if (ie_q4k_shift(b1) == ie_q4k_shift(b2) && ie_q4k_at(b1, w1) == ie_q4k_at(b2, w2)) return LAW_BROKEN;
+    if (ie_q6k_shift(b1) == ie_q6k_shift(b2) && ie_q6k_at(b1, w1) == ie_q6k_at(b2, w2)) return LAW_BROKEN;
+    return w1 >= 2u || w2 >= 2u || ie_q2k_shift(b1) != ie_q2k_shift(b2) || ie_q2k_at(b1, w1) != ie_q2k_at(b2, w2);
+}
+
+/* ---- scales ----------------------------------------------------------------------------------------------------- */
+
+static inline int law_k4_scales(const uint32_t *sc, uint32_t j) { /* 12 bytes: GGUF's Q4_K and Q5_K */
+    if (j >= 8u) return LAW_OUT;
+    uint32_t s, m;
+    if (j < 4u) {
+        s = law_byte(sc, j) % 64u;
+        m = law_byte(sc, j + 4u) % 64u;
+    } else {
+        s = law_byte(sc, j + 4u) % 16u + law_byte(sc, j - 4u) / 64u * 16u;
+        m = law_byte(sc, j + 4u) / 16u + law_byte(sc, j) / 64u * 16u;
+    }
+    return ie_k4_scale(sc, j) == s && ie_k4_min(sc, j) == m;
+}
+static inline int law_q3k_scales(const uint32_t *sc, uint32_t j) { /* 12 bytes: low nibbles in 8, high pairs in 4 */
+    if (j >= 16u) return LAW_OUT;
+    uint32_t lo = law_field(law_byte(sc, j % 8u), j / 8u * 4u, 4u);
+    uint32_t hi = law_field(law_byte(sc, 8u + j % 4u), j / 4u * 2u, 2u);
+    return ie_q3k_scale(sc, j) == (int32_t)(lo + 16u * hi) - 32;
+}
+static inline int law_byte_scales(const uint32_t *sc, uint32_t j) { /* 16 bytes: Q2_K, Q6_K */
+    if (j >= 16u) return LAW_OUT;
+    return ie_q2k_scale(sc, j) == law_byte(sc, j) % 16u && ie_q2k_min(sc, j) == law_byte(sc, j) / 16u &&
+           ie_q6k_scale(sc, j) == law_sbyte(sc, j);
+}
+static inline int law_iq4xs_scales(uint32_t sh, uint32_t sl, uint32_t j) {
+    if (j >= 8u || sh >= 65536u) return LAW_OUT;
+    uint32_t lo = law_field(law_byte(&sl, j / 2u), j % 2u * 4u, 4u);
+    return ie_iq4xs_scale(sh, sl, j) == (int32_t)(lo + 16u * law_field(sh, 2u * j, 2u)) - 32;
+}
+
+/* ---- dots: equal to the exact sum in 64 bits, which fits 32 ----------------------------------------------------- */
+
+static inline int64_t law_sum(const uint32_t *a, uint32_t i0, uint32_t i1) {
+    int64_t r = 0;
+    for (uint32_t i = i0; i < i1; i++) r += law_sbyte(a, i);
+    return r;
+}
+static inline int law_is(int32_t got, int64_t want) { return (int64_t)got == want; }
+
+static inline int law_dot4(uint32_t x, uint32_t s) {
+    int64_t us = 0, ss = 0;
+    for (uint32_t k = 0u; k < 4u; k++) {
+        us += (int64_t)law_byte(&x, k) * law_sbyte(&s, k);
+        ss += law_sbyte(&x, k) * law_sbyte(&s, k);
+    }
+    return law_is(ie_dot4_us(x, s), us) && law_is(ie_dot4_ss(x, s), ss);
+}
+/* Signed by signed through an unsigned unit. */
+static inline int law_dot4_flip(uint32_t x, uint32_t s) {
+    return ie_dot4_ss(x, s) == ie_dot4_us(x ^ 0x80808080u, s) + 128 * ie_q8_nsum(&s, 1u);
+}
+static inline int law_dot_block(const uint32_t *w, uint32_t n) { /* w: 8 weight words, 8 activation words */
+    if (n > 8u) return LAW_OUT;
+    int64_t us = 0, ss = 0;
+    for (uint32_t i = 0u; i < 4u * n; i++) {
+        us += (int64_t)law_byte(w, i) * law_sbyte(w + 8, i);
+        ss += law_sbyte(w, i) * law_sbyte(w + 8, i);
+    }
+    return law_is(ie_dot_us(w, w + 8, n), us) && law_is(ie_dot_ss(w, w + 8, n), ss);
+}
+static inline int law_q8_sums(const uint32_t *a) {
+    int32_t lo = ie_q8_nsum(a, 4u), hi = ie_q8_nsum(a + 4, 4u);
+    return law_is(lo, -law_sum(a, 0u, 16u)) && law_is(hi, -law_sum(a, 16u, 32u)) && ie_q8_nsum(a, 8u) == lo + hi &&
+           lo >= -2032 && lo <= 2048 && lo + hi >= -4064 && lo + hi <= 4096;
+}
+static inline int law_q4_dot(const uint32_t *w) { /* q 4, a 8 */
+    int64_t n = 0, n8 = 0;
+    for (uint32_t i = 0u; i < 32u; i++) {
+        n += (int64_t)law_nibble(w, i) * law_sbyte(w + 4, i);
+        n8 += ((int64_t)law_nibble(w, i) - 8) * law_sbyte(w + 4, i);
+    }
+    return law_is(ie_q4_dot(w, w + 4), n) && law_is(ie_q4_0_dot(w, w + 4, ie_q8_nsum(w + 4, 8u)), n8);
+}
+static inline int law_q5_dot(const uint32_t *w) { /* q 4, qh 1, a 8 */
+    int64_t n = 0, n16 = 0;
+    for (uint32_t i = 0u; i < 32u; i++) {
+        int64_t v = (int64_t)law_nibble(w, i) + 16 * (int64_t)law_bit(w[4], i);
+        n += v * law_sbyte(w + 5, i);
+        n16 += (v - 16) * law_sbyte(w + 5, i);
+    }
+    return law_is(ie_q5_dot(w, w[4], w + 5), n) && law_is(ie_q5_0_dot(w, w[4], w + 5, ie_q8_nsum(w + 5, 8u)), n16);
+}
+static inline int law_q8_dot(const uint32_t *w) { /* q 8, a 8 */
+    int64_t r = 0;
+    for (uint32_t i = 0u; i < 32u; i++) r += law_sbyte(w, i) * law_sbyte(w + 8, i);
+    return law_is(ie_q8_dot(w, w + 8), r) && law_is(ie_q8_dot_u(w, w + 8, ie_q8_nsum(w + 8, 8u)), r);
+}
+static inline int law_iq4_dot(const uint32_t *w) { /* q 4, a 8 */
+    int64_t r = 0;
+    for (uint32_t i = 0u; i < 32u; i++) r += law_codebook(law_nibble(w, i)) * law_sbyte(w + 4, i);
+    return law_is(ie_iq4_dot(w, w + 4, ie_q8_nsum(w + 4, 8u)), r);
+}
+#define LAW_F32_EXACT 16777216                                /* integers up to 2^24 convert to f32 exactly */
+static inline int law_q6_dot(const uint32_t *w, uint32_t s) { /* q 4, q2 2, a 8; s: two int8 scales */
+    int64_t lo = 0, hi = 0, s0 = law_sbyte(&s, 0u), s1 = law_sbyte(&s, 1u);
+    for (uint32_t i = 0u; i < 32u; i++) {
+        int64_t v = ((int64_t)law_nibble(w, i) + 16 * (int64_t)law_two(w + 4, i) - 32) * law_sbyte(w + 6, i);
+        if (i < 16u)
+            lo += v;
+        else
+            hi += v;
+    }
+    int32_t r = ie_q6_dot(w, w + 4, w + 6, ie_q8_nsum(w + 6, 4u), ie_q8_nsum(w + 10, 4u), (int32_t)s0, (int32_t)s1);
+    return law_is(r, s0 * lo + s1 * hi) && r >= -LAW_F32_EXACT && r <= LAW_F32_EXACT;
+}
+static inline int law_q3_dot(const uint32_t *w, uint32_t s0, uint32_t s1) { /* q2 2, qh 1, a 8; scales plus 32 */
+    if (s0 >= 64u || s1 >= 64u) return LAW_OUT;
+    int64_t lo = 0, hi = 0, t0 = (int64_t)s0 - 32, t1 = (int64_t)s1 - 32;
+    for (uint32_t i = 0u; i < 32u; i++) {
+        int64_t v = ((int64_t)law_two(w, i) + 4 * (int64_t)law_bit(w[2], i) - 4) * law_sbyte(w + 3, i);
+        if (i < 16u)
+            lo += v;
+        else
+            hi += v;
+    }
+    int32_t r = ie_q3_dot(w, w[2], w + 3, ie_q8_nsum(w + 3, 4u), ie_q8_nsum(w + 7, 4u), (int32_t)t0, (int32_t)t1);
+    return law_is(r, t0 * lo + t1 * hi) && r >= -LAW_F32_EXACT && r <= LAW_F32_EXACT;
+}
+static inline int law_q2_dot(const uint32_t *w, uint32_t s0, uint32_t s1, uint32_t m0, uint32_t m1) { /* q2 2, a 8 */
+    if (s0 >= 16u || s1 >= 16u || m0 >= 16u || m1 >= 16u) return LAW_OUT;
+    int64_t lo = 0, hi = 0;
+    for (uint32_t i = 0u; i < 16u; i++) {
+        lo += (int64_t)law_two(w, i) * law_sbyte(w + 2, i);
+        hi += (int64_t)law_two(w, i + 16u) * law_sbyte(w + 2, i + 16u);
+    }
+    int32_t m = ie_q2_mins(ie_q8_nsum(w + 2, 4u), ie_q8_nsum(w + 6, 4u), (int32_t)m0, (int32_t)m1);
+    return law_is(ie_q2_dot(w, w + 2, (int32_t)s0, (int32_t)s1), (int64_t)s0 * lo + (int64_t)s1 * hi) &&
+           law_is(m, (int64_t)m0 * law_sum(w + 2, 0u, 16u) + (int64_t)m1 * law_sum(w + 2, 16u, 32u)) &&
+           m >= -LAW_F32_EXACT && m <= LAW_F32_EXACT;
+}
+
+/* ---- sums, segments, shares ------------------------------------------------------------------------------------- */
+
+static inline int law_tree(const uint32_t *w, uint32_t log2n) { /* w: up to 32 words */
+    if (log2n > 5u) return LAW_OUT;
+    uint32_t v[32], n = 1u << log2n, sum = 0u;
+    for (uint32_t i = 0u; i < n; i++) {
+        v[i] = w[i];
+        sum += w[i];
+    }
+    ie_tree(v, n);
+    return v[0] == sum;
+}
+/* Segments are 1 .. 16, non-empty, in order, whole groups of 8 blocks, from 0 to nblk. */
+static inline int law_seg_order(uint32_t nblk, uint32_t s) {
+    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || s >= ie_nseg(nblk)) return LAW_OUT;
+    uint32_t n = ie_nseg(nblk), b = ie_seg_begin(s, nblk), e = ie_seg_begin(s + 1u, nblk);
+    return n >= 1u && n <= IE_MAX_SEGS && b < e && e <= nblk && b % 8u == 0u && (e % 8u == 0u || e == nblk) &&
+           ie_seg_begin(0u, nblk) == 0u && ie_seg_begin(n, nblk) == nblk;
+}
+static inline int law_seg_cover(uint32_t nblk, uint32_t b) {
+    if (nblk > IE_MAX_K / IE_BLOCK || b >= nblk) return LAW_OUT;
+    uint32_t count = 0u;
+    for (uint32_t s = 0u; s < IE_MAX_SEGS; s++)
+        if (s < ie_nseg(nblk) && ie_seg_begin(s, nblk) <= b && b < ie_seg_begin(s + 1u, nblk)) count++;
+    return count == 1u;
+}
+/* Segment s of a row goes to exactly one of the waves that share a tile. */
+static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
+    if (nseg > IE_MAX_SEGS || waves == 0u || waves > 32u || s >= nseg) return LAW_OUT;
+    uint32_t count = 0u;
+    for (uint32_t v = 0u; v < waves; v++)
+        if (ie_share(nseg, v, waves) <= s && s < ie_share(nseg, v + 1u, waves)) count++;
+    return count == 1u;
+}
+static inline int law_share(uint32_t n, uint32_t parts, uint32_t i) {
+    if (parts == 0u || !ie_share_ok(n, parts) || i >= parts) return LAW_OUT;
+    uint32_t b = ie_share(n, i, parts), e = ie_share(n, i + 1u, parts), size = n / parts;
+    return b == (uint64_t)n * i / parts && ie_share(n, 0u, parts) == 0u && ie_share(n, parts, parts) == n && b <= e &&
+           e <= n && (e - b == size || (e - b == size + 1u && n % parts != 0u));
+}
+static inline int law_items(uint32_t tiles, uint32_t t, uint32_t tile, uint32_t tok) {
+    if (t == 0u || t > IE_MAX_T || tiles > IE_MAX_ROWS / 32u || tile >= tiles || tok >= t) return LAW_OUT;
+    uint32_t groups = ie_tok_groups(t), group = tok / IE_DECODE_T, i = tile * groups + group;
+    return group < groups && (groups - 1u) * IE_DECODE_T < t && i < tiles * groups && ie_item_tile(i, groups) == tile &&
+           ie_item_group(i, groups) == group;
+}
+
+/* ---- Q8 buffers ------------------------------------------------------------------------------------------------- */
+
+static inline int law_q8_at(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b1, uint32_t t2, uint32_t b2) {
+    if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || t2 >= t || b1 >= nblk || b2 >= nblk)
+        return LAW_OUT;
+    uint32_t g = ie_q8_group(t), x = ie_q8_at(t1, b1, nblk, g), y = ie_q8_at(t2, b2, nblk, g);
+    return x < ie_q8_blocks(t, nblk) && (x == y) == (t1 == t2 && b1 == b2) && (t > 1u || x == b1) &&
+           (uint64_t)ie_q8_blocks(t, nblk) * IE_Q8_WORDS < (1ull << 32);
+}
+/* A token's blocks are g apart: a kernel steps through a row with one stride. */
+static inline int law_q8_stride(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b) {
+    if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || b >= nblk) return LAW_OUT;
+    uint32_t g = ie_q8_group(t);
+    return ie_q8_at(t1, b, nblk, g) == ie_q8_at(t1, 0u, nblk, g) + b * g;
+}
+
+/* ---- KV pages --------------------------------------------------------------------------------------------------- */
+
+static inline int law_k_elem(uint32_t hd, uint32_t s1, uint32_t d1, uint32_t s2, uint32_t d2) {
+    uint32_t hdp = ie_head_pad(hd);
+    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u || d1 >= hdp || d2 >= hdp) return LAW_OUT;
+    uint32_t a = ie_k_elem(s1, d1), b = ie_k_elem(s2, d2);
+    return a < hdp * IE_PAGE && (a == b) == (s1 == s2 && d1 == d2) && a == ie_k_elem(s1, d1 / 8u * 8u) + d1 % 8u;
+}
+static inline int law_v_elem(uint32_t hd, uint32_t s1, uint32_t d1, uint32_t s2, uint32_t d2) {
+    uint32_t hdp = ie_head_pad(hd);
+    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u || d1 >= hdp || d2 >= hdp) return LAW_OUT;
+    uint32_t a = ie_v_elem(s1, d1, hdp), b = ie_v_elem(s2, d2, hdp);
+    return a < hdp * IE_PAGE && (a == b) == (s1 == s2 && d1 == d2);
+}
+static inline int law_head_pad(uint32_t hd) {
+    if (hd == 0u || hd > 65536u) return LAW_OUT;
+    return ie_head_pad(hd) % 8u == 0u && ie_head_pad(hd) >= hd && ie_head_pad(hd) < hd + 8u;
+}
+static inline int law_page_slot(uint32_t p1, uint32_t p2) {
+    uint32_t same = ie_page_of(p1) == ie_page_of(p2) && ie_slot_of(p1) == ie_slot_of(p2);
+    return ie_page_of(p1) * IE_PAGE + ie_slot_of(p1) == p1 && ie_slot_of(p1) < IE_PAGE && (p1 == p2) == same;
+}
+static inline int law_page_table(uint32_t n_seq, uint32_t per, uint32_t q1, uint32_t p1, uint32_t q2, uint32_t p2) {
+    if (!ie_mul_ok(n_seq, per, 0xFFFFFFFFu) || q1 >= n_seq || q2 >= n_seq || p1 >= per || p2 >= per) return LAW_OUT;
+    uint32_t a = ie_table_at(q1, p1, per), b = ie_table_at(q2, p2, per);
+    return a < n_seq * per && (a == b) == (q1 == q2 && p1 == p2);
+}
+static inline int law_kv_part(uint32_t n_layer, uint32_t n_kv, uint32_t p1, uint32_t p2, uint32_t l1h1, uint32_t l2h2) {
+    uint32_t l1 = l1h1 / 65536u, h1 = l1h1 % 65536u, l2 = l2h2 / 65536u, h2 = l2h2 % 65536u;
+    uint32_t n = p1 > p2 ? p1 + 1u : p2 + 1u; /* pages of the pool */
+    if (n == 0u || !ie_kv_ok(n, n_layer, n_kv) || l1 >= n_layer || l2 >= n_layer || h1 >= n_kv || h2 >= n_kv)
+        return LAW_OUT;
+    uint32_t a = ie_kv_part(p1, l1, h1, n_layer, n_kv), b = ie_kv_part(p2, l2, h2, n_layer, n_kv);
+    return a == ((uint64_t)p1 * n_layer + l1) * n_kv + h1 && a < (uint64_t)n * n_layer * n_kv &&
+           (a == b) == (p1 == p2 && l1 == l2 && h1 == h2);
+}
+
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+#define LAW_MAX_POS (1u << 31)
+static inline int law_att_window(uint32_t pos, uint32_t window, uint32_t x) {
+    if (pos >= LAW_MAX_POS || x >= LAW_MAX_POS) return LAW_OUT;
+    int sees = x <= pos && (window == 0u || pos - x < window);
+    return (x >= ie_att_first(pos, window) && x <= pos) == sees;
+}
+/* Slots of all pages cover exactly the positions [first, pos]. */
+static inline int law_att_slots(uint32_t first, uint32_t pos, uint32_t x) {
+    if (pos >= LAW_MAX_POS || first > pos || x >= LAW_MAX_POS) return LAW_OUT;
+    uint32_t page = ie_page_of(x), slot = ie_slot_of(x), lo = ie_slot_lo(page, first), hi = ie_slot_hi(page, pos);
+    return (lo <= slot && slot < hi) == (first <= x && x <= pos) && hi <= IE_PAGE;
+}
+/* Each page lies in exactly one partial; a token's partials are those from its first to its last position. */
+static inline int law_att_parts(uint32_t pos, uint32_t k) {
+    if (pos >= LAW_MAX_POS || k >= LAW_MAX_POS / 256u) return LAW_OUT;
+    uint32_t page = ie_page_of(pos);
+    return (ie_part_page(k) <= page && page < ie_part_page(k + 1u)) == (ie_part_of(pos) == k);
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------------------- */
+
+#define LAW_BATCH 5u
+static inline int law_batch(const uint32_t *w, uint32_t n, uint32_t n_seq, uint32_t n_pos) { /* w: 5 seq, 5 pos */
+    if (n > LAW_BATCH) return LAW_OUT;
+    const uint32_t *seq = w, *pos = w + LAW_BATCH;
+    int want = n >= 1u;
+    for (uint32_t i = 0u; i < n; i++) {
+        if (seq[i] >= n_seq || pos[i] >= n_pos) want = 0;
+        for (uint32_t j = 0u; j < i; j++) /* equal sequences: everything between is theirs, positions in step */
+            for (uint32_t k = j; k <= i; k++)
+                if (seq[i] == seq[j] && (seq[k] != seq[i] || (uint64_t)pos[k] != (uint64_t)pos[j] + (k - j))) want = 0;
+    }
+    return (ie_batch_ok(seq, pos, n, n_seq, n_pos) != 0) == want;
+}
+/* A token that is still to be replayed (i of the `kept` accepted ones from pos on) keeps its slot while up to 16 new
+ * ones (j-th after them) are logged; new ones have slots of their own. */
+static inline int law_log_ring(uint32_t pos, uint32_t kept, uint32_t i, uint32_t j, uint32_t j2) {
+    if (pos >= LAW_MAX_POS || kept > IE_DECODE_T || i >= kept || j >= IE_DECODE_T || j2 >= IE_DECODE_T) return LAW_OUT;
+    uint32_t a = ie_log_slot(pos + i), b = ie_log_slot(pos + kept + j), c = ie_log_slot(pos + kept + j2);
+    return a < IE_LOG_SLOTS && a != b && (b == c) == (j == j2);
+}
+
+/* ---- sizes and the plan ----------------------------------------------------------------------------------------- */
+
+static inline int law_mul_ok(uint32_t a, uint32_t b, uint32_t limit) {
+    return (ie_mul_ok(a, b, limit) != 0) == ((uint64_t)a * b <= limit);
+}
+/* Words inside a tile are counted in 32 bits: at most 2^21, for every format. */
+static inline int law_tile_words(uint32_t fmt, uint32_t k, uint32_t sb) {
+    if (fmt >= LAW_FORMATS || !ie_dims_ok(1u, k)) return LAW_OUT;
+    uint32_t blocks = law_layouts[fmt][10] != 0u ? 8u : 1u, nsb = (ie_nblk(k) + blocks - 1u) / blocks;
+    if (sb >= nsb) return LAW_OUT;
+    uint32_t words = law_layouts[fmt][0], all = ie_tile_words(nsb, words);
+    return all == (uint64_t)nsb * words && all <= (1u << 21) && (uint64_t)sb * words + words <= all;
+}
+static inline int law_plan_pair(uint32_t o1, uint32_t s1, uint32_t o2, uint32_t s2) {
+    uint64_t e1 = (uint64_t)o1 + s1, e2 = (uint64_t)o2 + s2;
+    uint64_t b = o1 > o2 ? o1 : o2, e = e1 < e2 ? e1 : e2; /* the intersection is [b, e) */
+    return (ie_plan_disjoint(o1, s1, o2, s2) != 0) == (b >= e) &&
+           ie_plan_disjoint(o1, s1, o2, s2) == ie_plan_disjoint(o2, s2, o1, s1);
+}
+static inline int law_plan_alive(uint32_t f1, uint32_t l1, uint32_t f2, uint32_t l2) {
+    if (f1 > l1 || f2 > l2) return LAW_OUT;
+    uint32_t f = f1 > f2 ? f1 : f2, l = l1 < l2 ? l1 : l2; /* the ops at which both live are [f, l] */
+    return (ie_plan_alive(f1, l1, f2, l2) != 0) == (f <= l);
+}
+/* Accepted: all inside, none overlapping while alive. Refused: a real violation. */
+#define LAW_PLAN 4u
+static inline int law_plan_check(const uint32_t *w, uint32_t n,
+                                 uint32_t arena) { /* w: 4 off, 4 size, 4 first, 4 last */
+    if (n > LAW_PLAN) return LAW_OUT;
+    const uint32_t *off = w, *size = w + 4, *first = w + 8, *last = w + 12;
+    int want = 1;
+    for (uint32_t i = 0u; i < n; i++) {
+        if ((uint64_t)off[i] + size[i] > arena || first[i] > last[i]) want = 0;
+        for (uint32_t j = 0u; j < n; j++) {
+            uint64_t b = off[i] > off[j] ? off[i] : off[j], ei = (uint64_t)off[i] + size[i],
+                     ej = (uint64_t)off[j] + size[j];
+            int apart = b >= (ei < ej ? ei : ej), alive = first[i] <= last[j] && first[j] <= last[i];
+            if (i != j && alive && !apart) want = 0;
+        }
+    }
+    return (ie_plan_check(off, size, first, last, n, arena) != 0) == want;
+}
+
+#endif
