@@ -1,28 +1,17 @@
 #include "base.h"
 
+#include "text/utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Length of the well-formed UTF-8 sequence at s (at most n bytes), 0 if there is none (Unicode 15, table 3-7). */
-static size_t utf8_len(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80) return 1;
-    size_t len = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4 || len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
-        (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return len;
-}
-
 static void make_printable(char *msg) {
     unsigned char *s = (unsigned char *)msg;
     size_t n = strlen(msg);
     for (size_t i = 0; i < n;) {
-        size_t len = utf8_len(s + i, n - i);
+        size_t len = ie_utf8_len(s + i, n - i);
         if (len == 0 || s[i] < 0x20 || s[i] == 0x7F) {
             s[i] = '?';
             len = 1;

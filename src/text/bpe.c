@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- GPT-2's alphabet --------------------------------------------------------------------------------------------- */
+/* ---- GPT-2's alphabet ---------------------------------------------------------------------------------------------
+ */
 
 /* Bytes that are printable in Latin-1 stand for themselves, the others for U+0100 and up, in order. */
 static void make_alphabet(int16_t cp_byte[512], uint16_t byte_cp[256]) {
@@ -42,7 +43,8 @@ bool ie_bpe_decode(const ie_tokenizer *t, ie_str text, ie_buf *out, ie_error *er
     return ie_buf_add(out, tmp, n, err);
 }
 
-/* ---- merges ------------------------------------------------------------------------------------------------------- */
+/* ---- merges -------------------------------------------------------------------------------------------------------
+ */
 
 static inline size_t merge_slot(const ie_tokenizer *t, uint32_t l, uint32_t r) {
     uint64_t h = ((uint64_t)l << 32 | r) + t->merge_key;
@@ -158,7 +160,8 @@ void ie_bpe_free(ie_tokenizer *t) {
     ie_cctab_free(&t->cc);
 }
 
-/* ---- encoding ----------------------------------------------------------------------------------------------------- */
+/* ---- encoding -----------------------------------------------------------------------------------------------------
+ */
 
 /* Appends a symbol that covers len bytes at s. One that is no token is written byte by byte, a byte that is none either
  * as U+FFFD: some vocabularies lack bytes that their training text never had. */
@@ -184,7 +187,8 @@ static bool emit(ie_enc *e, int32_t sym, const unsigned char *s, size_t len) {
 
 enum { SHORT = 24 };
 
-/* Merges a short word by looking for the best pair again and again: faster than a queue while it fits few cache lines. */
+/* Merges a short word by looking for the best pair again and again: faster than a queue while it fits few cache lines.
+ */
 static bool short_word(ie_enc *e, const unsigned char *s, size_t len) {
     const ie_tokenizer *t = e->t;
     int32_t id[SHORT];
@@ -274,8 +278,8 @@ static bool bpe_word(ie_enc *e, size_t pos, size_t len) {
 }
 
 bool ie_bpe_encode(ie_enc *e, size_t begin, size_t end) {
-    ie_pre_walk w = {.kind = e->t->pre.kind, .tab = &e->t->cc, .s = (const unsigned char *)e->s + begin,
-                     .end = end - begin};
+    ie_pre_walk w = {
+        .kind = e->t->pre.kind, .tab = &e->t->cc, .s = (const unsigned char *)e->s + begin, .end = end - begin};
     size_t start;
     while (ie_pre_next(&w, &start))
         if (!bpe_word(e, begin + start, w.pos - start)) return false;

@@ -42,10 +42,12 @@ ie_status ie_pre_find(ie_str name, ie_pre *out, ie_error *err) {
                    (int)(name.len < 64 ? name.len : 64), name.s, names);
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------------------------------------------------
+ */
 
-/* Group i is class i. White space is Unicode's White_Space property, not PCRE2's \s, which adds U+180E. The alternatives
- * without a group are of class "other"; they are there for speed, since PCRE2 steps over a run faster than it searches. */
+/* Group i is class i. White space is Unicode's White_Space property, not PCRE2's \s, which adds U+180E. The
+ * alternatives without a group are of class "other"; they are there for speed, since PCRE2 steps over a run faster than
+ * it searches. */
 static const char CLASSES[] = "\\p{Cn}+|(\\p{L}+)|(\\p{N}+)|(\\p{M}+)|(\\p{P}+)|([\\x09-\\x0D\\x{85}\\p{Z}]+)"
                               "|\\p{S}+|\\p{Co}+|\\p{Cf}+";
 
@@ -72,7 +74,8 @@ static bool scan_plane(const pcre2_code *re, pcre2_match_data *md, uint32_t plan
     }
 }
 
-/* Splits a plane's classes into blocks, storing each different one once (a search among few: equal ones follow another). */
+/* Splits a plane's classes into blocks, storing each different one once (a search among few: equal ones follow
+ * another). */
 static bool add_blocks(ie_cctab *t, size_t *cap, uint32_t plane, const uint8_t *cls, ie_error *err) {
     for (uint32_t b = 0; b < 256; b++) {
         const uint8_t *blk = cls + 256 * b;
@@ -117,7 +120,8 @@ void ie_cctab_free(ie_cctab *t) {
     *t = (ie_cctab){0};
 }
 
-/* ---- scanners ----------------------------------------------------------------------------------------------------- */
+/* ---- scanners -----------------------------------------------------------------------------------------------------
+ */
 
 /* One character: its class, length in bytes and code point (for bytes that are not UTF-8: no class, 1, 0xFFFD).
  * At the end of the text: END, length 0. */
@@ -144,8 +148,12 @@ enum {
     MARKS = 1 << IE_CC_MARK,
     SPACES = 1 << IE_CC_SPACE,
 };
-static inline bool in(ch c, unsigned set) { return c.cls != END && (set >> c.cls & 1); }
-static inline bool is_nl(ch c) { return c.len == 1 && (c.cp == '\r' || c.cp == '\n'); }
+static inline bool in(ch c, unsigned set) {
+    return c.cls != END && (set >> c.cls & 1);
+}
+static inline bool is_nl(ch c) {
+    return c.len == 1 && (c.cp == '\r' || c.cp == '\n');
+}
 
 /* End of the longest run of characters whose class is in the set, from pos on. */
 static size_t run_of(const ie_pre_walk *w, size_t pos, size_t end, unsigned set) {
@@ -153,8 +161,8 @@ static size_t run_of(const ie_pre_walk *w, size_t pos, size_t end, unsigned set)
     return pos;
 }
 
-/* Bytes of an English contraction ('s 't 'm 'd 're 've 'll) at pos, 0 if there is none. any_case: as a regular expression
- * without regard to case sees it, where U+017F (long s) is an s. */
+/* Bytes of an English contraction ('s 't 'm 'd 're 've 'll) at pos, 0 if there is none. any_case: as a regular
+ * expression without regard to case sees it, where U+017F (long s) is an s. */
 static size_t contraction(const ie_pre_walk *w, size_t pos, size_t end, bool any_case) {
     if (w->s[pos] != '\'' || end - pos < 2) return 0;
     unsigned fold = any_case ? 0x20 : 0;
@@ -192,8 +200,9 @@ static size_t gpt2_word(const ie_pre_walk *w, size_t pos, size_t end) {
     return space_run(w, pos, end, false);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
- * where word is \p{L}, or for qwen35 [\p{L}\p{M}] in the second and fourth alternative. */
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
+ * ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ where word is \p{L}, or for qwen35 [\p{L}\p{M}] in the second and
+ * fourth alternative. */
 static size_t llama3_word(const ie_pre_walk *w, size_t pos, size_t end, unsigned word, int digits) {
     size_t n = contraction(w, pos, end, true);
     if (n) return pos + n;
@@ -228,7 +237,9 @@ static size_t digits_word(ie_pre_walk *w) {
 }
 
 /* Characters of the first step of "default": [\p{P}$+<=>^~|] */
-static bool is_mark(ch c) { return c.cls == IE_CC_PUNCT || (c.cls != END && c.cp < 0x80 && strchr("$+<=>^~|", (int)c.cp) && c.cp); }
+static bool is_mark(ch c) {
+    return c.cls == IE_CC_PUNCT || (c.cls != END && c.cp < 0x80 && strchr("$+<=>^~|", (int)c.cp) && c.cp);
+}
 
 /* End of the next piece of a number that ends at `end`: ASCII digits in threes, what is between them in one piece. */
 static size_t digit_piece(const ie_pre_walk *w, size_t pos, size_t end) {

@@ -2,8 +2,8 @@
  *
  * Published tokenizers state these rules as regular expressions over Unicode classes, with look-ahead and alternatives
  * that a backtracking engine takes quadratic time for (a long run of spaces). Here each rule is a hand-written scanner
- * that looks at every character a bounded number of times; the classes of characters come from PCRE2. Bytes that are not
- * UTF-8 stand for one character each, of no class (as U+FFFD would). */
+ * that looks at every character a bounded number of times; the classes of characters come from PCRE2. Bytes that are
+ * not UTF-8 stand for one character each, of no class (as U+FFFD would). */
 #ifndef IE_PRETOK_H
 #define IE_PRETOK_H
 

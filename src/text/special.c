@@ -51,10 +51,11 @@ bool ie_special_add(ie_special *a, ie_str text, int32_t id, bool user, ie_error 
         if (!next) {
             if (!ie_grow(&a->node, &a->cap, a->n + 1, sizeof *a->node, "special tokens", err)) return false;
             next = (uint32_t)a->n++;
-            a->node[next] =
-                (ie_sp_node){.parent = at, .best = {-1, -1}, .depth = a->node[at].depth + 1, .byte = byte};
-            if (at) a->slot[probe(a, at, byte)] = next;
-            else a->root[byte] = next;
+            a->node[next] = (ie_sp_node){.parent = at, .best = {-1, -1}, .depth = a->node[at].depth + 1, .byte = byte};
+            if (at)
+                a->slot[probe(a, at, byte)] = next;
+            else
+                a->root[byte] = next;
         }
         at = next;
     }

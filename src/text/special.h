@@ -1,5 +1,5 @@
-/* Finding special tokens that are written out in a text: an Aho-Corasick automaton over the reversed tokens, run from the
- * text's end to its start. At each position it then knows the longest token that begins there, in one step per byte
+/* Finding special tokens that are written out in a text: an Aho-Corasick automaton over the reversed tokens, run from
+ * the text's end to its start. At each position it then knows the longest token that begins there, in one step per byte
  * (amortised) whatever the tokens are; taking those greedily from the left gives leftmost, longest matches. */
 #ifndef IE_SPECIAL_H
 #define IE_SPECIAL_H

@@ -1,5 +1,5 @@
-/* SentencePiece BPE: spaces are written as U+2581; neighbouring symbols whose joined text is a token are joined, the one
- * with the highest score first, and of equal ones the leftmost; what is no token in the end is written in bytes. */
+/* SentencePiece BPE: spaces are written as U+2581; neighbouring symbols whose joined text is a token are joined, the
+ * one with the highest score first, and of equal ones the leftmost; what is no token in the end is written in bytes. */
 #include "tok_int.h"
 #include "utf8.h"
 
@@ -9,7 +9,9 @@
 static const char SPACE[] = "\xE2\x96\x81";
 enum { SPACE_LEN = 3 };
 
-static bool is_space(const char *s, size_t n) { return n >= SPACE_LEN && memcmp(s, SPACE, SPACE_LEN) == 0; }
+static bool is_space(const char *s, size_t n) {
+    return n >= SPACE_LEN && memcmp(s, SPACE, SPACE_LEN) == 0;
+}
 
 /* Whether a token has a space that follows another character. */
 static bool inner_space(ie_str s) {
@@ -19,7 +21,9 @@ static bool inner_space(ie_str s) {
     return false;
 }
 
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 
 /* Value of "<0xXX>", or -1. */
 static int byte_value(ie_str s) {
@@ -49,14 +53,18 @@ ie_status ie_spm_init(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
         t->byte_id[b] = ie_strmap_get(&t->map, t->text, name, 6);
         if (t->byte_id[b] < 0 || t->type[t->byte_id[b]] != IE_TT_BYTE) {
             int32_t one = ie_strmap_get(&t->map, t->text, &c, 1);
-            if (tok_can(t, one)) t->byte_id[b] = one;
-            else if (!tok_can(t, t->byte_id[b])) t->byte_id[b] = -1;
+            if (tok_can(t, one))
+                t->byte_id[b] = one;
+            else if (!tok_can(t, t->byte_id[b]))
+                t->byte_id[b] = -1;
         }
     }
     return IE_OK;
 }
 
-void ie_spm_free(ie_tokenizer *t) { free(t->score); }
+void ie_spm_free(ie_tokenizer *t) {
+    free(t->score);
+}
 
 bool ie_spm_decode(const ie_tokenizer *t, int32_t id, bool first, ie_buf *out, ie_error *err) {
     ie_str s = t->text[id];
@@ -77,7 +85,8 @@ bool ie_spm_decode(const ie_tokenizer *t, int32_t id, bool first, ie_buf *out, i
     return true;
 }
 
-/* ---- encoding ----------------------------------------------------------------------------------------------------- */
+/* ---- encoding -----------------------------------------------------------------------------------------------------
+ */
 
 static bool emit(ie_enc *e, const char *s, size_t len) {
     const ie_tokenizer *t = e->t;

@@ -58,7 +58,8 @@ static inline bool tok_can(const ie_tokenizer *t, int32_t sym) {
     return sym >= 0 && sym < t->n_vocab && (t->flag[sym] & TOK_ENCODE);
 }
 
-/* ---- encoding ----------------------------------------------------------------------------------------------------- */
+/* ---- encoding -----------------------------------------------------------------------------------------------------
+ */
 
 /* A symbol in a list that is being merged. */
 typedef struct {
@@ -82,7 +83,7 @@ typedef struct {
     ie_heap heap;
     ie_sym *sym;
     size_t sym_cap;
-    ie_buf buf;   /* BPE: a word in the vocabulary's alphabet; SPM: escaped text so far */
+    ie_buf buf;    /* BPE: a word in the vocabulary's alphabet; SPM: escaped text so far */
     ie_word *word; /* direct-mapped cache: a collision only costs the time of encoding again */
     size_t word_mask;
 } ie_enc;

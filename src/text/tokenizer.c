@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- building ----------------------------------------------------------------------------------------------------- */
+/* ---- building -----------------------------------------------------------------------------------------------------
+ */
 
 static ie_status init_model(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
     ie_str model, pre;
@@ -64,22 +65,39 @@ void ie_tokenizer_free(ie_tokenizer *t) {
     free(t);
 }
 
-/* ---- looking up --------------------------------------------------------------------------------------------------- */
+/* ---- looking up ---------------------------------------------------------------------------------------------------
+ */
 
-static bool valid(const ie_tokenizer *t, int32_t id) { return id >= 0 && id < t->n_vocab; }
+static bool valid(const ie_tokenizer *t, int32_t id) {
+    return id >= 0 && id < t->n_vocab;
+}
 
-int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t) { return t->n_vocab; }
-int32_t ie_tokenizer_bos(const ie_tokenizer *t) { return t->bos; }
-int32_t ie_tokenizer_eos(const ie_tokenizer *t) { return t->eos; }
-int32_t ie_tokenizer_eot(const ie_tokenizer *t) { return t->eot; }
-bool ie_tokenizer_add_bos(const ie_tokenizer *t) { return t->add_bos; }
-bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id) { return valid(t, id) && (t->flag[id] & TOK_END); }
+int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t) {
+    return t->n_vocab;
+}
+int32_t ie_tokenizer_bos(const ie_tokenizer *t) {
+    return t->bos;
+}
+int32_t ie_tokenizer_eos(const ie_tokenizer *t) {
+    return t->eos;
+}
+int32_t ie_tokenizer_eot(const ie_tokenizer *t) {
+    return t->eot;
+}
+bool ie_tokenizer_add_bos(const ie_tokenizer *t) {
+    return t->add_bos;
+}
+bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id) {
+    return valid(t, id) && (t->flag[id] & TOK_END);
+}
 
 ie_token_type ie_tokenizer_type(const ie_tokenizer *t, int32_t id) {
     return valid(t, id) ? (ie_token_type)t->type[id] : IE_TT_UNKNOWN;
 }
 
-ie_str ie_tokenizer_raw(const ie_tokenizer *t, int32_t id) { return valid(t, id) ? t->text[id] : (ie_str){"", 0}; }
+ie_str ie_tokenizer_raw(const ie_tokenizer *t, int32_t id) {
+    return valid(t, id) ? t->text[id] : (ie_str){"", 0};
+}
 
 int32_t ie_tokenizer_find(const ie_tokenizer *t, const char *text, size_t len) {
     int32_t id = ie_strmap_get(&t->map, t->text, text, len);
@@ -91,7 +109,8 @@ void ie_ids_free(ie_ids *v) {
     *v = (ie_ids){0};
 }
 
-/* ---- encoding ----------------------------------------------------------------------------------------------------- */
+/* ---- encoding -----------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t hash_bytes(const char *s, size_t len) {
     const uint64_t k = 0x9E3779B97F4A7C15u;
@@ -117,8 +136,8 @@ ie_word *ie_enc_cached(ie_enc *e, const char *base, size_t pos, size_t len, bool
     return w;
 }
 
-/* Special tokens in a text of n bytes: in trusted ranges any, elsewhere user-defined ones. Both lists by falling position;
- * at each position they are walked to, the longer match counts. */
+/* Special tokens in a text of n bytes: in trusted ranges any, elsewhere user-defined ones. Both lists by falling
+ * position; at each position they are walked to, the longer match counts. */
 typedef struct {
     ie_sp_list any, user;
 } matches;
@@ -158,7 +177,9 @@ static bool plain(ie_enc *e, size_t begin, size_t end, bool after_special) {
     return e->t->spm ? ie_spm_encode(e, begin, end, after_special) : ie_bpe_encode(e, begin, end);
 }
 
-static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_white(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static bool encode_text(ie_enc *e, size_t n, const ie_text_run *runs, size_t n_runs) {
     const ie_tokenizer *t = e->t;
@@ -201,8 +222,8 @@ static const char *join(const ie_text_run *runs, size_t n_runs, size_t *n, char 
     return *own;
 }
 
-ie_status ie_tokenizer_encode(const ie_tokenizer *t, const ie_text_run *runs, size_t n_runs, unsigned flags, ie_ids *out,
-                              ie_error *err) {
+ie_status ie_tokenizer_encode(const ie_tokenizer *t, const ie_text_run *runs, size_t n_runs, unsigned flags,
+                              ie_ids *out, ie_error *err) {
     ie_error local;
     if (!err) err = &local;
     size_t n, before = out->n, slots = 64;
@@ -225,7 +246,8 @@ ie_status ie_tokenizer_encode(const ie_tokenizer *t, const ie_text_run *runs, si
     return ok ? IE_OK : err->code;
 }
 
-/* ---- decoding ----------------------------------------------------------------------------------------------------- */
+/* ---- decoding -----------------------------------------------------------------------------------------------------
+ */
 
 ie_status ie_tokenizer_decode(const ie_tokenizer *t, int32_t id, bool first, unsigned flags, ie_buf *out,
                               ie_error *err) {

@@ -69,7 +69,8 @@ ie_status ie_vocab_init(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
     return st == IE_OK ? read_types(t, g, err) : st;
 }
 
-/* ---- special tokens ----------------------------------------------------------------------------------------------- */
+/* ---- special tokens -----------------------------------------------------------------------------------------------
+ */
 
 /* Texts that published vocabularies use for tokens with a role. Files do not always say the role, nor that the token is
  * a control token. The first end-of-turn text of the list that a vocabulary has is its eot. */
@@ -88,7 +89,9 @@ static const struct {
     {"[EOT]", EOT | END},
     {"<|end_of_text|>", EOT | END},
     {"<|endoftext|>", EOT | END},
-    {"<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", EOT | END},
+    {"<\xEF\xBD\x9C"
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+     EOT | END},
     {"<|eom_id|>", END},
     {"</s>", END},
     {"<eos>", END},
@@ -182,9 +185,11 @@ static ie_status read_flags(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
     if (st == IE_OK) st = ie_gguf_bool(g, "tokenizer.ggml.remove_extra_whitespaces", false, &t->remove_extra_ws, err);
     if (st != IE_OK) return st;
     if (t->add_bos && t->bos < 0)
-        return ie_fail(err, IE_E_FORMAT, "tokenizer.ggml.add_bos_token is true: tokenizer.ggml.bos_token_id is missing");
+        return ie_fail(err, IE_E_FORMAT,
+                       "tokenizer.ggml.add_bos_token is true: tokenizer.ggml.bos_token_id is missing");
     if (t->add_eos && t->eos < 0)
-        return ie_fail(err, IE_E_FORMAT, "tokenizer.ggml.add_eos_token is true: tokenizer.ggml.eos_token_id is missing");
+        return ie_fail(err, IE_E_FORMAT,
+                       "tokenizer.ggml.add_eos_token is true: tokenizer.ggml.eos_token_id is missing");
     return IE_OK;
 }
 

@@ -27,7 +27,8 @@ static int info(const ie_tokenizer *t) {
 }
 
 /* Seconds of the best of `times` runs; out holds the ids of the last. Negative on failure. */
-static double encode(const ie_tokenizer *t, const ie_text_run *run, unsigned flags, int times, ie_ids *out, ie_error *err) {
+static double encode(const ie_tokenizer *t, const ie_text_run *run, unsigned flags, int times, ie_ids *out,
+                     ie_error *err) {
     double best = 1e30;
     for (int i = 0; i < times; i++) {
         out->n = 0;
@@ -83,11 +84,13 @@ int main(int argc, char **argv) {
     ie_gguf_close(g);
     if (!t) return fail(&err);
     int rc;
-    if (argc > 2 && strcmp(argv[2], "--info") == 0) rc = info(t);
+    if (argc > 2 && strcmp(argv[2], "--info") == 0)
+        rc = info(t);
     else if (argc > 3 && strcmp(argv[2], "--time") == 0) {
         fprintf(stderr, "built in %.3f s\n", took);
         rc = records(t, atoi(argv[3]));
-    } else rc = records(t, 0);
+    } else
+        rc = records(t, 0);
     ie_tokenizer_free(t);
     return rc;
 }
