@@ -12,7 +12,8 @@
 
 #include "../../laws/ie_laws.h"
 
-/* X(law, its arguments from v, words of the array that follows the scalars, largest value of each scalar ...) */
+/* f16_nearest: any float, or a tie between two f16 values or a neighbour of one.
+ * X(law, its arguments from v, words of the array that follows the scalars, largest value of each scalar ...) */
 #define ANY 0xFFFFFFFFu
 #define ROWS IE_MAX_ROWS
 #define K IE_MAX_K
@@ -20,6 +21,7 @@
 #define TILES (IE_MAX_ROWS / IE_TILE_ROWS)
 #define POS (LAW_MAX_POS - 1u)
 #define LAWS(X)                                                                                                        \
+    X(dims_ok, (v[0], v[1]), 0, ANY, ANY)                                                                              \
     X(tile_cover, (v[0], v[1]), 0, ROWS, ROWS - 1u)                                                                    \
     X(block_cover, (v[0], v[1]), 0, K, K - 1u)                                                                         \
     X(unit_bounds, (v[0], v[1], v[2], v[3]), 0, ROWS, K, TILES - 1u, NBLK - 1u)                                        \
@@ -36,7 +38,7 @@
     X(half, (v[0], v[1], v[2]), 0, ANY, 1, 65535)                                                                      \
     X(f16_exact, (v[0]), 0, 65535)                                                                                     \
     X(f16_roundtrip, (v[0]), 0, 65535)                                                                                 \
-    X(f16_nearest, (v[0]), 0, ANY)                                                                                     \
+    X(f16_nearest, (v[0] % 2u ? v[1] : law_f16_mid(v[2]) + v[3] - 1u), 0, ANY, ANY, 0x7BFF, 2)                         \
     X(bf16, (v[0]), 0, 65535)                                                                                          \
     X(q4_unpack, (v + 1, v[0]), 4, 31)                                                                                 \
     X(q4_pack, (v + 1, v[0]), 4, 3)                                                                                    \
