@@ -476,6 +476,7 @@ static inline int law_q8_at(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b1,
     if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || t2 >= t || b1 >= nblk || b2 >= nblk)
         return LAW_OUT;
     uint32_t g = ie_q8_group(t), x = ie_q8_at(t1, b1, nblk, g), y = ie_q8_at(t2, b2, nblk, g);
+    if (ie_q8_blocks(t, nblk) != (t == 1u ? nblk : (t + 15u) / 16u * 16u * nblk)) return LAW_BROKEN;
     return x < ie_q8_blocks(t, nblk) && (x == y) == (t1 == t2 && b1 == b2) && (t > 1u || x == b1) &&
            (uint64_t)ie_q8_blocks(t, nblk) * IE_Q8_WORDS < (1ull << 32);
 }
