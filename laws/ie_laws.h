@@ -457,6 +457,9 @@ static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
         if (ie_share(nseg, v, waves) <= s && s < ie_share(nseg, v + 1u, waves)) count++;
     return count == 1u;
 }
+static inline int law_share_ok(uint32_t n, uint32_t parts) {
+    return (ie_share_ok(n, parts) != 0) == (parts != 0u && (uint64_t)n * parts < (1ull << 32));
+}
 static inline int law_share(uint32_t n, uint32_t parts, uint32_t i) {
     if (parts == 0u || !ie_share_ok(n, parts) || i >= parts) return LAW_OUT;
     uint32_t b = ie_share(n, i, parts), e = ie_share(n, i + 1u, parts), size = n / parts;
@@ -513,6 +516,11 @@ static inline int law_page_table(uint32_t n_seq, uint32_t per, uint32_t q1, uint
     if (!ie_mul_ok(n_seq, per, 0xFFFFFFFFu) || q1 >= n_seq || q2 >= n_seq || p1 >= per || p2 >= per) return LAW_OUT;
     uint32_t a = ie_table_at(q1, p1, per), b = ie_table_at(q2, p2, per);
     return a < n_seq * per && (a == b) == (q1 == q2 && p1 == p2);
+}
+static inline int law_kv_ok(uint32_t n_pages, uint32_t n_layer, uint32_t n_kv) {
+    uint64_t heads = (uint64_t)n_layer * n_kv; /* of a page; below 2^32 where n_pages * heads is formed */
+    int want = heads != 0u && heads < (1ull << 32) && n_pages * heads < (1ull << 32);
+    return (ie_kv_ok(n_pages, n_layer, n_kv) != 0) == want;
 }
 static inline int law_kv_part(uint32_t n_layer, uint32_t n_kv, uint32_t p1, uint32_t p2, uint32_t l1h1, uint32_t l2h2) {
     uint32_t l1 = l1h1 / 65536u, h1 = l1h1 % 65536u, l2 = l2h2 / 65536u, h2 = l2h2 % 65536u;

@@ -76,6 +76,7 @@
     X(seg_order, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS - 1u)                                                              \
     X(seg_cover, (v[0], v[1]), 0, NBLK, NBLK - 1u)                                                                     \
     X(wave_cover, (v[0], v[1], v[2]), 0, IE_MAX_SEGS, 32, IE_MAX_SEGS - 1u)                                            \
+    X(share_ok, (edge(v[2], v[1], v[0]), v[1]), 0, ANY, ANY, 2)                                                        \
     X(share, (v[0], v[1], v[2]), 0, ANY, 65536, 65535)                                                                 \
     X(items, (v[0], v[1], v[2], v[3]), 0, TILES, IE_MAX_T, TILES - 1u, IE_MAX_T - 1u)                                  \
     X(q8_at, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, IE_MAX_T, NBLK, IE_MAX_T, NBLK, IE_MAX_T, NBLK)                  \
@@ -85,6 +86,7 @@
     X(head_pad, (v[0]), 0, 65536)                                                                                      \
     X(page_slot, (v[0], v[1]), 0, ANY, ANY)                                                                            \
     X(page_table, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 4096, 65536, 4095, 65535, 4095, 65535)                      \
+    X(kv_ok, (edge(v[3], v[1] * v[2], v[0]), v[1], v[2]), 0, ANY, ANY, ANY, 2)                                         \
     X(kv_part, (v[0], v[1], v[2], v[3], v[4] * 65536u + v[5], v[6] * 65536u + v[7]), 0, 128, 64, 65536, 65536, 127,    \
       63, 127, 63)                                                                                                     \
     X(att_window, (v[0], v[1], v[2]), 0, POS, POS, POS)                                                                \
@@ -97,6 +99,9 @@
     X(plan_pair, (v[0], v[1], v[2], v[3]), 0, ANY, ANY, ANY, ANY)                                                      \
     X(plan_alive, (v[0], v[1], v[2], v[3]), 0, ANY, ANY, ANY, ANY)                                                     \
     X(plan_check, (v + 2, v[0], v[1]), 16, LAW_PLAN, ANY)
+
+/* A number whose product with b is next to 2^32 (how = 0, 1), or any. */
+static uint32_t edge(uint32_t how, uint32_t b, uint32_t any) { return how < 2u && b != 0u ? ANY / b + how : any; }
 
 #define RUN(name, args, words, ...)                                                                                    \
     static int run_##name(const uint32_t *v) {                                                                         \
