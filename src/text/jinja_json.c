@@ -58,7 +58,7 @@ static void quote(writer *w, const jstr *s) {
                 snprintf(esc, sizeof esc, "\\%c", to[p - from]);
             else
                 snprintf(esc, sizeof esc, "\\u%04x", c);
-        } else if (c >= 0x80 && w->ascii) {
+        } else if (c >= 0x7F && w->ascii) {
             uint32_t cp = j_decode(s->s + i, s->s + s->len, &len);
             if (cp < 0x10000)
                 snprintf(esc, sizeof esc, "\\u%04x", cp);

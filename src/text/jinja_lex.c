@@ -328,7 +328,7 @@ static void comment(lexer *l) {
         advance(l, e);
         return;
     }
-    lex_fail(l, "missing end of comment tag");
+    if (l->at < l->end) lex_fail(l, "missing end of comment tag"); /* jinja2 lets a bare opening at the end pass */
 }
 
 /* End of the raw tag that begins at p ("{%" ...), NULL if it is another tag. */
@@ -354,7 +354,7 @@ static void raw(lexer *l) {
         advance(l, e);
         return;
     }
-    lex_fail(l, "missing end of raw directive");
+    if (l->at < l->end) lex_fail(l, "missing end of raw directive");
 }
 
 /* The next "{{", "{%" or "{#" at or after p; l->end if there is none. */

@@ -228,7 +228,7 @@ static jseq *split_space(jx *x, jstr *s, int64_t max) {
         if (i >= s->len) return q;
         size_t start = i;
         if (max-- == 0) {
-            j_push(x, q, &cap, jv_str(j_strip(x, j_sub(x, s, start, s->len - start), NULL, 2)));
+            j_push(x, q, &cap, jv_str(j_sub(x, s, start, s->len - start)));
             return q;
         }
         while (i < s->len && !j_is_space(j_decode(s->s + i, s->s + s->len, &len))) i += len;

@@ -148,8 +148,11 @@ static jnode *macro_statement(jparser *p) { /* N_MACRO: name, list2 parameters, 
     n->name = jp_expect(p, T_NAME, "a macro name")->s;
     n->list2 = signature(p);
     function_body(p, n, "endmacro");
-    for (const jnode *a = n->list2; a; a = a->next)
-        if (j_str_is(a->name, "caller")) n->flags &= (uint8_t)~J_USES_CALLER;
+    for (const jnode *a = n->list2; a; a = a->next) {
+        if (!j_str_is(a->name, "caller") || !(n->flags & J_USES_CALLER)) continue;
+        if (!a->a) jp_fail(p, n->line, "the macro parameter 'caller' needs a default");
+        n->flags &= (uint8_t)~J_USES_CALLER;
+    }
     return n;
 }
 

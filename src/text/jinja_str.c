@@ -226,11 +226,13 @@ static bool strips(uint32_t cp, const jstr *chars) {
 
 jstr *j_strip(jx *x, jstr *s, const jstr *chars, int side) {
     size_t a = 0, b = s->len, len;
-    uint64_t work = 0, each = chars ? 1 + (chars->len >> 4) : 1;
+    uint64_t each = chars ? 16 + chars->len : 16, work = 0; /* charged in steps of 64 bytes looked at */
     if (side & 1)
         while (a < b && strips(j_decode(s->s + a, s->s + b, &len), chars)) {
             a += len;
             work += each;
+            j_charge(x, work >> 6);
+            work &= 63;
         }
     if (side & 2)
         while (b > a) {
@@ -239,8 +241,9 @@ jstr *j_strip(jx *x, jstr *s, const jstr *chars, int side) {
             if (!strips(j_decode(s->s + c, s->s + b, &len), chars)) break;
             b = c;
             work += each;
+            j_charge(x, work >> 6);
+            work &= 63;
         }
-    j_charge(x, work >> 4);
     return j_sub(x, s, a, b - a);
 }
 
