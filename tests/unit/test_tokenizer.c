@@ -185,6 +185,37 @@ static void test_leftmost_longest(void **state) {
     ie_tokenizer_free(t);
 }
 
+/* Texts that keep almost matching a long special token: time must stay linear (the bound is far from tight). */
+static void test_long_special_tokens(void **state) {
+    (void)state;
+    enum { LONG = 1 << 16 };
+    ie_error err;
+    char *name = calloc(LONG + 2, 1), *text = malloc(2 * LONG);
+    assert_true(name && text);
+    memset(name, 'a', LONG);
+    name[0] = name[LONG] = 'b';
+    memset(text, 'a', 2 * LONG);
+    tv v = {.drop = 2};
+    tv_bpe(&v, "gpt-2", -1);
+    tv_token(&v, name, IE_TT_USER_DEFINED, 0);
+    name[LONG] = 0;
+    tv_token(&v, name + 1, IE_TT_CONTROL, 0);
+    ie_tokenizer *t = tv_build(&v, &err);
+    assert_non_null(t);
+    for (int trust = 0; trust < 2; trust++) {
+        ie_ids ids = {0};
+        const ie_text_run run = {text, 2 * LONG, trust};
+        double start = ie_now();
+        assert_int_equal(ie_tokenizer_encode(t, &run, 1, 0, &ids, &err), IE_OK);
+        assert_true(ie_now() - start < 5);
+        assert_int_equal(ids.n, trust ? 2 + 1 : 2 * LONG / 4); /* LONG - 1 twice, and "aa" */
+        ie_ids_free(&ids);
+    }
+    ie_tokenizer_free(t);
+    free(name);
+    free(text);
+}
+
 static void test_flags_and_ends(void **state) {
     (void)state;
     ie_error err;
@@ -352,8 +383,9 @@ int main(void) {
         cmocka_unit_test(test_merges),           cmocka_unit_test(test_long_words_merge_alike),
         cmocka_unit_test(test_pre_tokenizers),   cmocka_unit_test(test_trust),
         cmocka_unit_test(test_leftmost_longest), cmocka_unit_test(test_flags_and_ends),
-        cmocka_unit_test(test_missing_bytes),    cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_utf8_complete),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_missing_bytes),    cmocka_unit_test(test_long_special_tokens),
+        cmocka_unit_test(test_sentencepiece),    cmocka_unit_test(test_utf8_complete),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
