@@ -45,7 +45,8 @@ typedef struct {
 
 /* Appends the ids of the runs, which are parts of one text (a merge may cross from a run to the next only where no
  * special token stands between). flags: IE_TOK_ADD_SPECIAL. Time is O(n log n) and the recursion depth constant for any
- * input. Bytes that are not UTF-8 are encoded by byte fall-back, never dropped. */
+ * input. Bytes that are not UTF-8 are encoded by byte fall-back, never dropped; a byte that the vocabulary has no token for
+ * (some byte-level ones lack a few) becomes U+FFFD. On failure out is as it was. At most 2^31 - 1 bytes in all. */
 ie_status ie_tokenizer_encode(const ie_tokenizer *t, const ie_text_run *runs, size_t n_runs, unsigned flags, ie_ids *out,
                               ie_error *err);
 
