@@ -6,11 +6,14 @@
 /* Independent halves of a dot where few tokens are in flight; 16-bit sums gain more from one long run. */
 #define IE_CHAINS (IE_U8_RUNS ? 1u : 2u)
 
-IE_VEC vf ie_q8_f(const uint32_t *x, uint32_t i) { return vi_as_vf(vi_set1((int32_t)x[i])); }
+/* Keeps the compiler from loading the words of all blocks of a super-block at once, which costs more spills than it hides. */
+#define IE_NO_HOIST() __asm__ volatile("" ::: "memory")
+
+IE_VEC vf ie_q8_f(const uint32_t *x, uint32_t i) { return vf_bcast(x + i); }
 IE_VEC vi ie_q8_i(const uint32_t *x, uint32_t i) { return vi_set1((int32_t)x[i]); }
 /* bias * minus a sum of activations: takes the bias of the weight bytes out of the dot. */
 IE_VEC vi ie_unbias(const uint32_t *x, uint32_t i, uint32_t bias) {
-    return bias ? vi_shl(ie_q8_i(x, i), bias) : vi_zero();
+    return bias ? vi_bcast_shl(x + i, bias) : vi_zero();
 }
 
 /* acc after the block u (weight bytes with `bias`, at most `umax`: mm_unpack.h) and the Q8 block x. `chains` > 1 where few

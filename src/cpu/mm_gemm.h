@@ -70,19 +70,21 @@ IE_UNROLL
     }
 }
 
-/* Blocks [b, b + nb) of 16 rows from row r of the tile; units: the tile's first. K formats: b a multiple of 8, nb = 8. */
-IE_VEC void ie_unpack_strip(ie_format_id f, ie_sblk *o, const uint32_t *units, uint32_t r, uint32_t b, uint32_t nb) {
+/* Blocks [b, b + nb) of halves [h0, h1) of a tile, whose first unit is `units`. K formats: b a multiple of 8, nb = 8. Both
+ * halves in one pass: the words are read in the order in which they lie, which is what hardware prefetchers follow. */
+IE_VEC void ie_unpack_strip(ie_format_id f, ie_sblk (*o)[IE_STRIP], const uint32_t *units, uint32_t h0, uint32_t h1, uint32_t b,
+                            uint32_t nb) {
     const uint32_t step = ie_u_blocks(f);
     const uint32_t *unit = units + (size_t)(b / step) * ie_u_unit_words(f);
     for (uint32_t done = 0; done < nb; done += step, unit += ie_u_unit_words(f)) {
-        for (uint32_t v = 0; v < IE_HV; v++) {
-            ie_uhead head;
-            ie_u_head(f, &head, unit, r + v * IE_VW);
+        ie_uhead head[2 * IE_HV];
+        for (uint32_t v = h0 * IE_HV; v < h1 * IE_HV; v++) ie_u_head(f, &head[v], ie_u_at(unit, v * IE_VW));
 IE_UNROLL
-            for (uint32_t i = 0; i < step; i++) {
+        for (uint32_t i = 0; i < step; i++) {
+            for (uint32_t v = h0 * IE_HV; v < h1 * IE_HV; v++) {
                 ie_ublk u;
-                ie_u_block(f, &u, &head, unit, r + v * IE_VW, i);
-                ie_strip_put(f, &o[done + i], v, &u);
+                ie_u_block(f, &u, &head[v], ie_u_at(unit, v * IE_VW), i);
+                ie_strip_put(f, &o[v / IE_HV][done + i], v % IE_HV, &u);
             }
         }
     }
@@ -177,7 +179,7 @@ IE_VEC const ie_strip_row *ie_strip_rows(ie_format_id f, uint32_t *n) {
 
 /* ---- all tokens of some rows */
 
-typedef void ie_unpack_fn(ie_sblk *o, const uint32_t *units, uint32_t r, uint32_t b, uint32_t nb);
+typedef void ie_unpack_fn(ie_sblk (*o)[IE_STRIP], const uint32_t *units, uint32_t h0, uint32_t h1, uint32_t b, uint32_t nb);
 
 typedef struct {
     ie_unpack_fn *unpack;
@@ -221,7 +223,7 @@ static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_wo
         for (uint32_t b = begin; b < end; b += IE_STRIP) {
             const uint32_t nb = end - b < IE_STRIP ? end - b : IE_STRIP;
             ie_strip p = {.nb = nb, .open = b == begin, .close = b + nb == end, .first = s == 0};
-            for (uint32_t h = h0; h < h1; h++) pl->unpack(wk->blk[h], units, h * IE_MM_ROWS, b, nb);
+            pl->unpack(wk->blk, units, h0, h1, b, nb);
             ie_gemm_strip(pl, a, wk, &p, b, h0, h1);
         }
     }
@@ -242,8 +244,9 @@ static void ie_gemm(const ie_gemm_plan *pl, const ie_mm_args *a, uint32_t row0, 
 }
 
 #define IE_GEMM(F) \
-    static __attribute__((noinline)) void unpack_##F(ie_sblk *o, const uint32_t *u, uint32_t r, uint32_t b, uint32_t nb) { \
-        ie_unpack_strip(IE_F_##F, o, u, r, b, nb); \
+    static __attribute__((noinline)) void unpack_##F(ie_sblk (*o)[IE_STRIP], const uint32_t *u, uint32_t h0, uint32_t h1, \
+                                                     uint32_t b, uint32_t nb) { \
+        ie_unpack_strip(IE_F_##F, o, u, h0, h1, b, nb); \
     } \
     static void gemm_##F(const ie_mm_args *a, uint32_t row0, uint32_t row1) { \
         ie_gemm_plan pl = {.unpack = unpack_##F, .step = ie_u_blocks(IE_F_##F), .unit_words = ie_u_unit_words(IE_F_##F)}; \

@@ -16,14 +16,19 @@ IE_UNROLL
         for (uint32_t v = 0; v < nv; v++) acc[v] = vf_zero();
         for (; b < end; b += step, unit += ie_u_unit_words(f)) {
             ie_uhead head[IE_GEMV_V];
+            ie_uptr at[IE_GEMV_V];
 IE_UNROLL
-            for (uint32_t v = 0; v < nv; v++) ie_u_head(f, &head[v], unit, r + v * IE_VW);
+            for (uint32_t v = 0; v < nv; v++) {
+                at[v] = ie_u_at(unit, r + v * IE_VW);
+                ie_u_head(f, &head[v], at[v]);
+            }
 IE_UNROLL
             for (uint32_t i = 0; i < step; i++, x += IE_Q8_WORDS) {
+                if (step > 1) IE_NO_HOIST();
 IE_UNROLL
                 for (uint32_t v = 0; v < nv; v++) {
                     ie_ublk u;
-                    ie_u_block(f, &u, &head[v], unit, r + v * IE_VW, i);
+                    ie_u_block(f, &u, &head[v], at[v], i);
                     acc[v] = ie_block_acc(ie_u_kind(f), ie_u_bias(f), ie_u_max(f), IE_CHAINS, &u, x, acc[v]);
                 }
             }

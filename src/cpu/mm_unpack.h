@@ -81,14 +81,23 @@ IE_VEC uint32_t ie_u_unit_words(ie_format_id f) {
     return ie_u_head_words(f) + ie_u_blocks(f) * ie_u_block_words(f);
 }
 
-/* Word w of the field at `base`, rows r.. of the tile; one f16 a row. */
-IE_VEC vi ie_u_word(const uint32_t *unit, uint32_t base, uint32_t w, uint32_t r) {
-    return vi_load(unit + ie_field_wm(base, w, r));
+/* A unit seen from row r: w for fields of words, h for one f16 a row. */
+typedef struct {
+    const uint32_t *w;
+    const uint16_t *h;
+} ie_uptr;
+
+/* The pointers are hidden from the optimiser, which else keeps each word's offset in a register of its own. */
+IE_VEC ie_uptr ie_u_at(const uint32_t *unit, uint32_t r) {
+    ie_uptr p = {unit + ie_field_wm(0, 0, r), (const uint16_t *)(const void *)unit + ie_field_half(0, 0, r)};
+    __asm__("" : "+r"(p.w), "+r"(p.h));
+    return p;
 }
-IE_VEC vf ie_u_f16(const uint32_t *unit, uint32_t r) {
-    return vf_load_f16((const uint16_t *)(const void *)unit + ie_field_half(0, 0, r));
+/* Word w of the field at `base`, for IE_VW rows. */
+IE_VEC vi ie_u_word(ie_uptr p, uint32_t base, uint32_t w) { return vi_load(p.w + ie_field_wm(base, w, 0)); }
+IE_VEC vi ie_u_byte(vi w, uint32_t i) {
+    return i == 3 ? vi_shr(w, 24) : vi_and(i ? vi_shr(w, 8 * i) : w, vi_set1(255));
 }
-IE_VEC vi ie_u_byte(vi w, uint32_t i) { return vi_and(vi_shr(w, 8 * i), vi_set1(255)); }
 
 /* d (low half) and m (high half) of a word. */
 IE_VEC void ie_u_dm(ie_uhead *h, vi dm, bool neg) {
@@ -97,22 +106,22 @@ IE_VEC void ie_u_dm(ie_uhead *h, vi dm, bool neg) {
     if (neg) h->m = vf_neg(h->m);
 }
 
-IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, const uint32_t *unit, uint32_t r) {
+IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
     const vi m6 = IE_B4(0x3Fu), m4 = IE_B4(0x0Fu), m2 = IE_B4(0x30u);
     switch (f) {
     case IE_F_Q4_0: case IE_F_Q5_0: case IE_F_Q8_0: case IE_F_IQ4_NL:
-        h->d = ie_u_f16(unit, r);
+        h->d = vf_load_f16(p.h);
         break;
     case IE_F_Q4_1: case IE_F_Q5_1:
-        ie_u_dm(h, ie_u_word(unit, 0, 0, r), false);
+        ie_u_dm(h, ie_u_word(p, 0, 0), false);
         break;
     case IE_F_Q2_K:
-        ie_u_dm(h, ie_u_word(unit, 0, 0, r), true);
-        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(unit, 32, i, r);
+        ie_u_dm(h, ie_u_word(p, 0, 0), true);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(p, 32, i);
         break;
     case IE_F_Q3_K: { /* sixteen 6-bit scales: low nibbles in words 0 and 1, 2 high bits in word 2 */
-        vi a = ie_u_word(unit, 16, 0, r), b = ie_u_word(unit, 16, 1, r), c = ie_u_word(unit, 16, 2, r);
-        h->d = ie_u_f16(unit, r);
+        vi a = ie_u_word(p, 16, 0), b = ie_u_word(p, 16, 1), c = ie_u_word(p, 16, 2);
+        h->d = vf_load_f16(p.h);
         h->x[0] = vi_or(vi_and(a, m4), vi_and(vi_shl(c, 4), m2));
         h->x[1] = vi_or(vi_and(b, m4), vi_and(vi_shl(c, 2), m2));
         h->x[2] = vi_or(vi_and(vi_shr(a, 4), m4), vi_and(c, m2));
@@ -120,8 +129,8 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, const uint32_t *unit, uint32_
         break;
     }
     case IE_F_Q4_K: case IE_F_Q5_K: { /* eight 6-bit scales (x[0], x[1]) and eight 6-bit minimums (x[2], x[3]) */
-        vi a = ie_u_word(unit, 32, 0, r), b = ie_u_word(unit, 32, 1, r), c = ie_u_word(unit, 32, 2, r);
-        ie_u_dm(h, ie_u_word(unit, 0, 0, r), true);
+        vi a = ie_u_word(p, 32, 0), b = ie_u_word(p, 32, 1), c = ie_u_word(p, 32, 2);
+        ie_u_dm(h, ie_u_word(p, 0, 0), true);
         h->x[0] = vi_and(a, m6);
         h->x[1] = vi_or(vi_and(c, m4), vi_and(vi_shr(a, 2), m2));
         h->x[2] = vi_and(b, m6);
@@ -129,12 +138,12 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, const uint32_t *unit, uint32_
         break;
     }
     case IE_F_Q6_K:
-        h->d = ie_u_f16(unit, r);
-        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(unit, 16, i, r);
+        h->d = vf_load_f16(p.h);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(p, 16, i);
         break;
     case IE_F_IQ4_XS: /* x[0]: d low, 2 high bits of the scales in the high half; x[1]: low nibbles of the scales */
-        h->x[0] = ie_u_word(unit, 0, 0, r);
-        h->x[1] = ie_u_word(unit, 32, 0, r);
+        h->x[0] = ie_u_word(p, 0, 0);
+        h->x[1] = ie_u_word(p, 32, 0);
         h->d = vf_f16_lo(h->x[0]);
         break;
     default: break;
@@ -142,10 +151,10 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, const uint32_t *unit, uint32_
 }
 
 /* Low nibbles to words 0..3, high nibbles to words 4..7. */
-IE_VEC void ie_u_nibbles(ie_ublk *o, const uint32_t *unit, uint32_t base, uint32_t r) {
+IE_VEC void ie_u_nibbles(ie_ublk *o, ie_uptr p, uint32_t base) {
 IE_UNROLL
     for (uint32_t i = 0; i < 4; i++) {
-        vi q = ie_u_word(unit, base, i, r);
+        vi q = ie_u_word(p, base, i);
         o->w[i] = vi_and(q, IE_B4(15u));
         o->w[i + 4] = vi_and(vi_shr(q, 4), IE_B4(15u));
     }
@@ -211,16 +220,16 @@ IE_VEC void ie_u_scales(ie_format_id f, ie_ublk *o, const ie_uhead *h, uint32_t 
     }
 }
 
-IE_VEC void ie_u_block(ie_format_id f, ie_ublk *o, const ie_uhead *h, const uint32_t *unit, uint32_t r, uint32_t b) {
+IE_VEC void ie_u_block(ie_format_id f, ie_ublk *o, const ie_uhead *h, ie_uptr p, uint32_t b) {
     const uint32_t base = ie_u_head_words(f) + b * ie_u_block_words(f);
     ie_u_scales(f, o, h, b);
     switch (f) {
     case IE_F_Q4_0: case IE_F_Q4_1: case IE_F_Q4_K:
-        ie_u_nibbles(o, unit, base, r);
+        ie_u_nibbles(o, p, base);
         break;
     case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K: {
-        vi qh = ie_u_word(unit, base, 0, r);
-        ie_u_nibbles(o, unit, base + 32, r);
+        vi qh = ie_u_word(p, base, 0);
+        ie_u_nibbles(o, p, base + 32);
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(o->w[j], qh, j, 0x10101010);
         break;
@@ -228,31 +237,31 @@ IE_UNROLL
     case IE_F_Q8_0:
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) {
-            o->w[j] = ie_u_word(unit, base, j, r);
+            o->w[j] = ie_u_word(p, base, j);
             if (IE_S8_BIAS) o->w[j] = vi_xor(o->w[j], IE_B4(0x80u));
         }
         break;
     case IE_F_IQ4_NL: case IE_F_IQ4_XS:
-        ie_u_nibbles(o, unit, base, r);
+        ie_u_nibbles(o, p, base);
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_lut16(ie_iq4_table, o->w[j]);
         break;
     case IE_F_Q2_K: {
-        vi c[2] = {ie_u_word(unit, base, 0, r), ie_u_word(unit, base, 1, r)};
+        vi c[2] = {ie_u_word(p, base, 0), ie_u_word(p, base, 1)};
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = ie_u_pair(c, j, 0);
         break;
     }
     case IE_F_Q3_K: {
-        vi qh = ie_u_word(unit, base, 0, r);
-        vi c[2] = {ie_u_word(unit, base + 32, 0, r), ie_u_word(unit, base + 32, 1, r)};
+        vi qh = ie_u_word(p, base, 0);
+        vi c[2] = {ie_u_word(p, base + 32, 0), ie_u_word(p, base + 32, 1)};
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(ie_u_pair(c, j, 0), qh, j, 0x04040404);
         break;
     }
     case IE_F_Q6_K: {
-        vi c[2] = {ie_u_word(unit, base + 128, 0, r), ie_u_word(unit, base + 128, 1, r)};
-        ie_u_nibbles(o, unit, base, r);
+        ie_u_nibbles(o, p, base);
+        vi c[2] = {ie_u_word(p, base + 128, 0), ie_u_word(p, base + 128, 1)};
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or(o->w[j], ie_u_pair(c, j, 4));
         break;

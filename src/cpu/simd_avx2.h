@@ -26,6 +26,7 @@ IE_VEC void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 IE_VEC vm vm_first(uint32_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
+IE_VEC vf vf_bcast(const void *p) { return _mm256_broadcast_ss(p); }
 IE_VEC vf vf_load_n(const float *p, uint32_t n) { return _mm256_maskload_ps(p, vm_first(n)); }
 IE_VEC void vf_store_n(float *p, vf a, uint32_t n) { _mm256_maskstore_ps(p, vm_first(n), a); }
 IE_VEC vf vf_set1(float a) { return _mm256_set1_ps(a); }
@@ -65,6 +66,7 @@ IE_VEC vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 #define vi_shl(a, n) _mm256_slli_epi32((a), (int)(n))
 #define vi_shr(a, n) _mm256_srli_epi32((a), (int)(n))
 #define vi_sar(a, n) _mm256_srai_epi32((a), (int)(n))
+#define vi_bcast_shl(p, n) vi_shl(vi_set1((int32_t)*(p)), (n))
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm256_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 IE_VEC vi vi_min(vi a, vi b) { return _mm256_min_epi32(a, b); }

@@ -25,6 +25,11 @@ typedef __mmask16 vm;
 IE_VEC vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 IE_VEC void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 IE_VEC vm vm_first(uint32_t n) { return (vm)((1u << n) - 1u); }
+IE_VEC vf vf_bcast(const void *p) {
+    float f;
+    __builtin_memcpy(&f, p, sizeof f);
+    return _mm512_set1_ps(f);
+}
 IE_VEC vf vf_load_n(const float *p, uint32_t n) { return _mm512_maskz_loadu_ps(vm_first(n), p); }
 IE_VEC void vf_store_n(float *p, vf a, uint32_t n) { _mm512_mask_storeu_ps(p, vm_first(n), a); }
 IE_VEC vf vf_set1(float a) { return _mm512_set1_ps(a); }
@@ -61,6 +66,12 @@ IE_VEC vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #define vi_shl(a, n) _mm512_slli_epi32((a), (unsigned)(n))
 #define vi_shr(a, n) _mm512_srli_epi32((a), (unsigned)(n))
 #define vi_sar(a, n) _mm512_srai_epi32((a), (unsigned)(n))
+#define vi_bcast_shl(p, n) vi_bcast_shl_((p), (n))
+IE_VEC vi vi_bcast_shl_(const uint32_t *p, uint32_t n) {
+    vi r;
+    __asm__("vpslld %2, %1%{1to16%}, %0" : "=v"(r) : "m"(*p), "i"(n));
+    return r;
+}
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm512_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 IE_VEC vi vi_min(vi a, vi b) { return _mm512_min_epi32(a, b); }
@@ -100,12 +111,16 @@ IE_VEC vi vi_or_bits(vi w, vi bits, uint32_t j, int32_t val) {
     __mmask64 m = _mm512_test_epi8_mask(_mm512_shuffle_epi8(bits, idx), sel);
     return _mm512_mask_add_epi8(w, m, w, vi_set1(val));
 }
-/* umax: the largest weight byte, 0 for signed ones (here with IE_S8_BIAS). The chain is in two halves for latency when few
- * tokens are in flight. */
+/* Written as assembly because gcc 12 does not fold a broadcast load into vpdpbusd: half the instructions of the hot loops
+ * would be loads of their own. */
+IE_VEC vi vi_dot_bcast(vi acc, vi w, const uint32_t *x) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*x));
+    return acc;
+}
 IE_VEC vi vi_dot_words(vi start, const vi *w, const uint32_t *x, uint32_t n, uint32_t umax) {
     (void)umax;
 IE_UNROLL
-    for (uint32_t j = 0; j < n; j++) start = _mm512_dpbusd_epi32(start, w[j], vi_set1((int32_t)x[j]));
+    for (uint32_t j = 0; j < n; j++) start = vi_dot_bcast(start, w[j], x + j);
     return start;
 }
 

@@ -63,9 +63,14 @@ IE_VEC uint16_t ie_f16_put(float f) {
 IE_VEC vf vf_load(const float *p) { IE_VF(p[l]); }
 IE_VEC void vf_store(float *p, vf a) { IE_EACH p[l] = a.v[l]; }
 IE_VEC vm vm_first(uint32_t n) { IE_VM(l < n); } /* the first n lanes, n < IE_VW */
+IE_VEC vf vf_set1(float a) { IE_VF(a); }
+IE_VEC vf vf_bcast(const void *p) { /* the float at p in all lanes */
+    float f;
+    memcpy(&f, p, sizeof f);
+    return vf_set1(f);
+}
 IE_VEC vf vf_load_n(const float *p, uint32_t n) { IE_VF(l < n ? p[l] : 0.0f); } /* n < IE_VW lanes, zeros above */
 IE_VEC void vf_store_n(float *p, vf a, uint32_t n) { for (uint32_t l = 0; l < n; l++) p[l] = a.v[l]; }
-IE_VEC vf vf_set1(float a) { IE_VF(a); }
 IE_VEC vf vf_zero(void) { IE_VF(0.0f); }
 IE_VEC vf vf_add(vf a, vf b) { IE_VF(a.v[l] + b.v[l]); }
 IE_VEC vf vf_sub(vf a, vf b) { IE_VF(a.v[l] - b.v[l]); }
@@ -95,6 +100,7 @@ IE_VEC vi vi_xor(vi a, vi b) { IE_VI(a.v[l] ^ b.v[l]); }
 IE_VEC vi vi_shl(vi a, uint32_t n) { IE_VI(IE_U(a) << n); } /* shifts: n a constant below 32 */
 IE_VEC vi vi_shr(vi a, uint32_t n) { IE_VI(IE_U(a) >> n); }
 IE_VEC vi vi_sar(vi a, uint32_t n) { IE_VI(a.v[l] >> n); }
+IE_VEC vi vi_bcast_shl(const uint32_t *p, uint32_t n) { IE_VI(*p << n); } /* the word at p in all lanes, shifted */
 IE_VEC vi vi_maxu(vi a, vi b) { IE_VI(IE_U(a) > IE_U(b) ? IE_U(a) : IE_U(b)); }
 IE_VEC vi vi_max(vi a, vi b) { IE_VI(a.v[l] > b.v[l] ? a.v[l] : b.v[l]); }
 IE_VEC vi vi_min(vi a, vi b) { IE_VI(a.v[l] < b.v[l] ? a.v[l] : b.v[l]); }
