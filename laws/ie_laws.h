@@ -475,6 +475,12 @@ static inline int law_items(uint32_t tiles, uint32_t t, uint32_t tile, uint32_t 
 
 /* ---- Q8 buffers ------------------------------------------------------------------------------------------------- */
 
+/* The fields after the 8 words of q are different words of the block. */
+static inline int law_q8_words(uint32_t i, uint32_t j) {
+    static const uint32_t at[5] = {IE_Q8_D, IE_Q8_SA, IE_Q8_NSUM, IE_Q8_NLO, IE_Q8_NHI};
+    if (i >= 5u || j >= 5u || i == j) return LAW_OUT;
+    return at[i] != at[j] && at[i] >= IE_BLOCK / 4u && at[i] < IE_Q8_WORDS && IE_Q8_WORDS == 16u;
+}
 static inline int law_q8_at(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b1, uint32_t t2, uint32_t b2) {
     if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || t2 >= t || b1 >= nblk || b2 >= nblk)
         return LAW_OUT;

@@ -79,6 +79,7 @@
     X(share_ok, (edge(v[2], v[1], v[0]), v[1]), 0, ANY, ANY, 2)                                                        \
     X(share, (v[0], v[1], v[2]), 0, ANY, 65536, 65535)                                                                 \
     X(items, (v[0], v[1], v[2], v[3]), 0, TILES, IE_MAX_T, TILES - 1u, IE_MAX_T - 1u)                                  \
+    X(q8_words, (v[0], v[1]), 0, 4, 4)                                                                                 \
     X(q8_at, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, IE_MAX_T, NBLK, IE_MAX_T, NBLK, IE_MAX_T, NBLK)                  \
     X(q8_stride, (v[0], v[1], v[2], v[3]), 0, IE_MAX_T, NBLK, IE_MAX_T, NBLK)                                          \
     X(k_elem, (v[0], v[1], v[2], v[3], v[4]), 0, 1024, 31, 1023, 31, 1023)                                             \
