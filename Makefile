@@ -48,7 +48,7 @@ $(BUILD)/obj/%_avx512.o: ALL_CFLAGS += $(AVX512)
 $(BUILD)/obj/%_avx2.o: ALL_CFLAGS += $(AVX2)
 # The matrix kernels are thousands of inlined vector operations: with the undefined-behaviour checks around each, one file
 # takes minutes to compile. They keep the address checks; their integer code is checked in the core and by the laws.
-$(BUILD)/obj/src/cpu/mm_%.o: SANITIZE := $(subst $(comma)undefined,,$(SANITIZE))
+$(BUILD)/obj/src/cpu/mm_%.o: override SANITIZE := $(subst $(comma)undefined,,$(SANITIZE))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
