@@ -200,7 +200,7 @@ struct jx { /* of one parse or one rendering */
     ie_error *err;
     ie_status status;
     jmp_buf jmp;
-    uint64_t steps;
+    uint64_t steps, closures; /* charged so far; macros made so far */
     int eval_depth, macro_depth, line;
     /* rendering only */
     const ie_template_env *env;

@@ -24,6 +24,13 @@ static jscope *push_scope(jx *x, jscope *up) {
     return s;
 }
 
+/* A scope for the next iteration: the last one's, unless a macro made meanwhile (closures counts them) may refer to it. */
+static jscope *next_scope(jx *x, jscope *last, jscope *up, uint64_t closures) {
+    if (!last || closures != x->closures) return push_scope(x, up);
+    last->n = 0;
+    return last;
+}
+
 /* ---- assignment --------------------------------------------------------------------------------------------------- */
 
 static void assign(jx *x, const jnode *t, jv v) {
@@ -49,12 +56,13 @@ static void assign(jx *x, const jnode *t, jv v) {
 
 /* The next item that the condition lets pass. */
 static bool source_next(jx *x, jloop *l, jv *out) {
+    jscope *scope = NULL;
     while (l->at < l->src->n) {
         *out = l->src->v[l->at++];
         j_charge(x, 1);
         if (!l->filtered) return true;
         jscope *saved = x->scope;
-        x->scope = push_scope(x, l->outer);
+        x->scope = scope = next_scope(x, scope, l->outer, x->closures);
         assign(x, l->node->a, *out);
         bool pass = j_truth(x, j_eval(x, l->node->c));
         x->scope = saved;
@@ -136,8 +144,9 @@ jv j_loop_attr(jx *x, jloop *l, const jstr *name, bool *found) {
 /* Runs the loop over items; x->scope is the scope of the statement. */
 static jflow run_loop(jx *x, const jnode *n, jv items, int64_t depth0) {
     jloop *l = J_NEW(x, jloop);
-    jscope *outer = x->scope;
+    jscope *outer = x->scope, *scope = NULL;
     jflow flow = NORMAL;
+    uint64_t closures = x->closures;
     *l = (jloop){.node = n, .filtered = n->c != NULL, .outer = outer, .index0 = -1, .depth0 = depth0};
     l->before.type = l->current.type = l->after.type = l->changed.type = J_MISSING;
     l->src = j_iter(x, items);
@@ -145,7 +154,8 @@ static jflow run_loop(jx *x, const jnode *n, jv items, int64_t depth0) {
     bool any = false;
     for (jv item; flow != BREAK && j_loop_next(x, l, &item);) {
         any = true;
-        x->scope = push_scope(x, outer);
+        x->scope = scope = next_scope(x, scope, outer, closures);
+        closures = x->closures;
         j_define(x, x->names.loop, (jv){.type = J_LOOP, .lo = l});
         assign(x, n->a, item);
         flow = exec_body(x, n->list);
@@ -259,6 +269,7 @@ jv j_call_macro(jx *x, const jmacro *m, const jargs *args) {
 static jv make_macro(jx *x, const jnode *n) {
     jmacro *m = J_NEW(x, jmacro);
     *m = (jmacro){n, x->scope, n->name};
+    x->closures++;
     return (jv){.type = J_MACRO, .ma = m};
 }
 

@@ -105,12 +105,14 @@ FILTER(f_center) {
 
 FILTER(f_truncate) {
     (void)raw;
-    if (self.type != J_STR) j_error(x, "truncate: a string is required, not %s", j_type_name(self));
-    jstr *s = self.s, *end = jv_given(a[2]) ? j_to_str(x, a[2]) : j_lit(x, "...");
-    int64_t n = (int64_t)j_ncp(x, s), length = int_arg(x, a[0], 255, "truncate: length"), ends = (int64_t)j_ncp(x, end);
+    int64_t n;
+    if (!j_length(x, self, &n)) j_error(x, "truncate: a string is required, not %s", j_type_name(self));
+    jstr *s = j_to_str(x, self), *end = jv_given(a[2]) ? j_to_str(x, a[2]) : j_lit(x, "...");
+    int64_t length = int_arg(x, a[0], 255, "truncate: length"), ends = (int64_t)j_ncp(x, end);
     int64_t leeway = jv_given(a[3]) && a[3].type != J_NONE ? j_need_int(x, a[3], "truncate: leeway") : 5;
     if (length < ends || leeway < 0) j_error(x, "truncate: length %lld is too small", (long long)length);
     if (n <= length || n - length <= leeway) return self;
+    if (self.type != J_STR) j_error(x, "truncate: a string is required, not %s", j_type_name(self));
     jstr *cut = j_sub(x, s, 0, j_cp_offset(x, s, (size_t)(length - ends)));
     size_t space = bool_arg(x, a[1], false) ? SIZE_MAX : j_rfind(x, cut, cut->len, j_lit(x, " "));
     if (space != SIZE_MAX) cut = j_sub(x, cut, 0, space);

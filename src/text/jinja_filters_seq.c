@@ -52,7 +52,6 @@ FILTER(f_first) {
 
 FILTER(f_last) {
     UNUSED;
-    if (self.type == J_UNDEF) j_undefined_error(x, self);
     if (self.type == J_STR && self.s->len) return j_getitem(x, self, jv_int(-1));
     if (self.type == J_SEQ && self.q->kind == J_GENERATOR) j_error(x, "'generator' object is not reversible");
     jseq *q = j_iter(x, self);
@@ -78,7 +77,6 @@ FILTER(f_reverse) {
         jv step = jv_int(-1);
         return j_slice(x, self, NULL, NULL, &step);
     }
-    if (self.type == J_UNDEF) j_undefined_error(x, self);
     if (!j_is_iterable(self)) j_error(x, "reverse: argument must be iterable, not %s", j_type_name(self));
     jseq *q = fresh_list(x, self);
     for (size_t i = 0; i < q->n / 2; i++) {
@@ -280,7 +278,7 @@ static jv choose(jx *x, jv self, const jargs *raw, bool by_attr, bool keep) {
         if (!test) j_error(x, "no test named '%.*s' is supported", J_CLIP(name));
         off++;
     }
-    jargs rest = {raw->pos + off, raw->npos - off, raw->kwname, raw->kw, raw->nkw};
+    jargs rest = {raw->npos > off ? raw->pos + off : NULL, raw->npos - off, raw->kwname, raw->kw, raw->nkw};
     jseq *q = j_list_new(x, cap);
     for (size_t i = 0; i < from->n; i++) {
         j_charge(x, 1);

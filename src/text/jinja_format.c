@@ -118,6 +118,7 @@ typedef struct {
     size_t at;  /* next item of a tuple */
     const jstr *f;
     size_t i;
+    bool escape; /* the format is Markup: texts are escaped */
 } percent;
 
 static jv next_arg(jx *x, percent *p) {
@@ -139,7 +140,7 @@ static int64_t percent_number(jx *x, percent *p) {
     return n;
 }
 
-static void percent_value(jx *x, jbuf *b, spec *f, jv v) {
+static void percent_value(jx *x, jbuf *b, spec *f, jv v, bool escape) {
     char type = f->type;
     if (type == 's' || type == 'r' || type == 'a') {
         jbuf *t = j_buf(x);
@@ -148,6 +149,7 @@ static void percent_value(jx *x, jbuf *b, spec *f, jv v) {
         else
             j_write_repr(x, t, v, 0);
         jstr *s = j_buf_done(x, t);
+        if (escape && !(type == 's' && v.type == J_STR && v.markup)) s = j_escape(x, s);
         if (f->prec >= 0 && (size_t)f->prec < j_ncp(x, s)) s = j_sub(x, s, 0, j_cp_offset(x, s, (size_t)f->prec));
         padded(x, b, f, s, '>');
         return;
@@ -212,12 +214,11 @@ static void percent_field(jx *x, jbuf *b, percent *p) {
         return;
     }
     if (v.type == J_MISSING) v = next_arg(x, p);
-    percent_value(x, b, &f, v);
+    percent_value(x, b, &f, v, p->escape);
 }
 
 jv j_percent(jx *x, jv fmt, jv arg) {
-    percent p = {.arg = arg, .f = fmt.s};
-    if (fmt.markup) j_error(x, "%% formatting of escaped text is not supported");
+    percent p = {.arg = arg, .f = fmt.s, .escape = fmt.markup};
     jbuf *b = j_buf(x);
     while (p.i < p.f->len) {
         const char *q = memchr(p.f->s + p.i, '%', p.f->len - p.i);
@@ -228,9 +229,13 @@ jv j_percent(jx *x, jv fmt, jv arg) {
         j_charge(x, 1);
     }
     bool tuple = arg.type == J_SEQ && arg.q->kind == J_TUPLE;
-    if (tuple ? p.at < arg.q->n : p.at == 0 && arg.type != J_DICT && !(arg.type == J_SEQ && arg.q->kind == J_LIST))
+    bool mapping = arg.type == J_DICT || arg.type == J_UNDEF ||
+                   (arg.type == J_SEQ && (arg.q->kind == J_LIST || arg.q->kind == J_RANGE)); /* may stay unused in Python */
+    if (tuple ? p.at < arg.q->n : p.at == 0 && !mapping)
         j_error(x, "not all arguments converted during string formatting");
-    return jv_str(j_buf_done(x, b));
+    jv r = jv_str(j_buf_done(x, b));
+    r.markup = fmt.markup;
+    return r;
 }
 
 /* ---- "{}".format ---------------------------------------------------------------------------------------------------- */
