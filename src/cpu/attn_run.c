@@ -7,10 +7,6 @@
 #define PART_FLOATS (1u << 20)     /* partials that a thread may keep for a block: 4 MB */
 #define ITEMS_PER_THREAD 4u
 
-/* The first and last + 1 position that a token at pos sees. */
-static uint32_t sees_from(const ie_op *op, uint32_t pos) { return op->window && pos + 1 > op->window ? pos + 1 - op->window : 0; }
-static uint32_t part_of(uint32_t pos) { return pos / (IE_PAGE * IE_FOLD_PAGES); }
-
 static uint64_t round16(uint64_t n) { return (n + 15u) / 16u * 16u; }
 
 /* ---- sharing out --------------------------------------------------------------------------------------------------- */
@@ -42,7 +38,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
     if (!group) return IE_OK;
     for (uint32_t t = 0; t < s->n; t++)
         if ((uint32_t)s->pos[t] > top) top = (uint32_t)s->pos[t];
-    p->n_part = part_of(top) + 1;
+    p->n_part = ie_part_of(top) + 1;
     uint32_t tokens = group < QUERIES ? QUERIES / group : 1;
     while (tokens > 1 && p->n_part * ie_attn_part_floats(tokens * group, hd) > PART_FLOATS) tokens /= 2;
     /* Few tokens: blocks stay whole (drafts of one sequence share its pages) and their partials are split instead. */
@@ -83,7 +79,7 @@ static void join(cpu_run *r, const ie_op *op, const cpu_block *b, uint32_t head0
     float out[IE_MAX_HD];
     for (uint32_t i = 0; i < a->nq; i++) {
         uint32_t t = b->t0 + i / group, head = head0 + i % group;
-        uint32_t k0 = part_of(a->lo[i]), k1 = part_of(a->hi[i] - 1u) + 1u;
+        uint32_t k0 = ie_part_of(a->lo[i]), k1 = ie_part_of(a->hi[i] - 1u) + 1u;
         float *y = out;
         if (op->dst != IE_NO_OFF) y = cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + head * op->hd;
         r->cpu->ops->attn_join(part + (k0 - part0) * ie_attn_part_floats(a->nq, op->hd), k1 - k0, i, a->nq, op->hd, y);
@@ -102,23 +98,23 @@ static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t ite
     uint32_t *lo = (uint32_t *)(void *)(scratch + ie_attn_scratch_floats(p->max_nq, hd)), *hi = lo + round16(p->max_nq);
     uint64_t head_elems = ie_kv_head_elems(&r->st->d.kv);
     ie_attn_block a = {
-        .kv = (const uint16_t *)r->st->kv.p + ((uint64_t)(uint32_t)op->kv_layer * op->n_kv + kv_head) * head_elems,
+        .kv = (const uint16_t *)r->st->kv.p + ie_kv_part(0, (uint32_t)op->kv_layer, kv_head, r->st->d.kv.n_layer, op->n_kv) * head_elems,
         .page_stride = (uint64_t)r->st->d.kv.n_layer * op->n_kv * head_elems,
-        .pages = s->page_table + (uint64_t)(uint32_t)s->seq[b->t0] * r->st->d.pages_per_seq,
+        .pages = s->page_table + ie_table_at((uint32_t)s->seq[b->t0], 0, r->st->d.pages_per_seq),
         .hd = hd, .nq = b->n * group, .lo = lo, .hi = hi, .scale = op->scale, .scratch = scratch,
     };
     for (uint32_t i = 0; i < a.nq; i++) {
         uint32_t t = b->t0 + i / group, pos = (uint32_t)s->pos[t];
-        lo[i] = sees_from(op, pos);
+        lo[i] = ie_att_first(pos, op->window);
         hi[i] = pos + 1u;
         const float *q = cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at + (kv_head * group + i % group) * hd;
         memcpy(scratch + (uint64_t)i * ld, q, hd * sizeof *q);
         memset(scratch + (uint64_t)i * ld + hd, 0, (ld - hd) * sizeof *q);
     }
-    uint32_t first = part_of(lo[0]), n = part_of(hi[a.nq - 1u] - 1u) + 1u - first;
+    uint32_t first = ie_part_of(lo[0]), n = ie_part_of(hi[a.nq - 1u] - 1u) + 1u - first;
     uint64_t size = ie_attn_part_floats(a.nq, hd);
-    a.part0 = first + n * split / p->n_split;
-    a.part1 = first + n * (split + 1u) / p->n_split;
+    a.part0 = first + ie_share(n, split, p->n_split);
+    a.part1 = first + ie_share(n, split + 1u, p->n_split);
     float *part = p->n_split == 1 ? (float *)(void *)(hi + round16(p->max_nq)) : shared_part(r, item);
     a.part = part + (a.part0 - first) * size;
     r->cpu->ops->attn(&a);
@@ -167,9 +163,9 @@ void cpu_rope_work(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
         if (op->vec2 != IE_NO_W) ops->head_norm(k, cpu_vec(r, op->vec2), hd, op->eps);
         if (half) ops->rope(k, cs, half, op->rope_neox);
         uint32_t kv_head = head - op->n_head;
-        uint32_t page = s->page_table[(uint64_t)(uint32_t)s->seq[t] * r->st->d.pages_per_seq + ie_page_of(pos)];
-        uint64_t at = ((uint64_t)page * r->st->d.kv.n_layer + (uint32_t)op->kv_layer) * op->n_kv + kv_head;
-        uint16_t *to = (uint16_t *)r->st->kv.p + at * ie_kv_head_elems(&r->st->d.kv);
+        uint32_t page = s->page_table[ie_table_at((uint32_t)s->seq[t], ie_page_of(pos), r->st->d.pages_per_seq)];
+        uint32_t part = ie_kv_part(page, (uint32_t)op->kv_layer, kv_head, r->st->d.kv.n_layer, op->n_kv);
+        uint16_t *to = (uint16_t *)r->st->kv.p + part * ie_kv_head_elems(&r->st->d.kv);
         store_kv(r, k, hd, to, ie_slot_of(pos), false);
         store_kv(r, x + (uint64_t)op->n_kv * hd, hd, to, ie_slot_of(pos), true);
     }

@@ -11,9 +11,8 @@ static ie_status op_fail(const cpu_run *r, uint32_t i, ie_error *err, const char
 
 /* All pages that a token at pos of sequence seq may read. window: the widest of the list's ops, 0 = none. */
 static ie_status check_pages(const cpu_run *r, uint32_t seq, uint32_t pos, uint32_t window, ie_error *err) {
-    const uint32_t *table = r->step->page_table + (uint64_t)seq * r->st->d.pages_per_seq;
-    uint32_t first = window && pos + 1u > window ? ie_page_of(pos + 1u - window) : 0;
-    for (uint32_t p = first; p <= ie_page_of(pos); p++)
+    const uint32_t *table = r->step->page_table + ie_table_at(seq, 0, r->st->d.pages_per_seq);
+    for (uint32_t p = ie_page_of(ie_att_first(pos, window)); p <= ie_page_of(pos); p++)
         if (table[p] >= r->st->d.n_pages)
             return ie_fail(err, IE_E_ARG, "sequence %u: page %u is number %u, the pool has %u", seq, p, table[p], r->st->d.n_pages);
     return IE_OK;
@@ -31,7 +30,7 @@ static ie_status check_positions(const cpu_run *r, bool rope, uint32_t window, i
         if (rope && (uint32_t)s->pos[t] >= s->rope_n)
             return ie_fail(err, IE_E_ARG, "batch token %u: position %d, RoPE rows reach %u", t, s->pos[t], s->rope_n);
         bool more = t + 1 < s->n && s->seq[t + 1] == s->seq[t];
-        if (more && s->pos[t + 1] <= s->pos[t])
+        if (more && s->pos[t + 1] != s->pos[t] + 1)
             return ie_fail(err, IE_E_ARG, "batch token %u: position %d after %d of the same sequence", t + 1, s->pos[t + 1], s->pos[t]);
         ie_status st = more ? IE_OK : check_pages(r, (uint32_t)s->seq[t], (uint32_t)s->pos[t], window, err);
         if (st) return st;

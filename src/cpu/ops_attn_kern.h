@@ -34,8 +34,8 @@ IE_VEC void scores(const float *q, uint32_t ld, const uint32_t n, const uint16_t
 }
 
 /* Scores of queries [q0, q1) of the block against the positions of a page that any of them sees. */
-static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, uint32_t q1, uint32_t pos0, float *s) {
-    uint32_t ld = ie_attn_ld(a->hd), chunks = ie_head_pad(a->hd) / 8u;
+static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, uint32_t q1, uint32_t page, float *s) {
+    uint32_t pos0 = page * IE_PAGE, ld = ie_attn_ld(a->hd), chunks = ie_head_pad(a->hd) / 8u;
     for (uint32_t j = q0; j < q1; j += QB) {
         uint32_t n = q1 - j < QB ? q1 - j : QB;
         for (uint32_t p = 0; p < IE_PAGE; p += IE_VW) {
@@ -50,8 +50,8 @@ static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, 
         }
         for (uint32_t i = j; i < j + n; i++) { /* positions that a query does not see: exp gives +0 for them */
             float *to = s + (uint64_t)i * IE_PAGE;
-            for (uint32_t p = 0; pos0 + p < a->lo[i]; p++) to[p] = -INFINITY;
-            for (uint32_t p = a->hi[i] > pos0 ? a->hi[i] - pos0 : 0; p < IE_PAGE; p++) to[p] = -INFINITY;
+            for (uint32_t p = 0, end = ie_slot_lo(page, a->lo[i]); p < end; p++) to[p] = -INFINITY;
+            for (uint32_t p = ie_slot_hi(page, a->hi[i] - 1u); p < IE_PAGE; p++) to[p] = -INFINITY;
         }
     }
 }
@@ -132,13 +132,7 @@ static void values_3(float *o, uint32_t ld, const float *e, const uint16_t *v, u
     values_head(o, ld, 3, e, v, hdp, i0, i1, c);
 }
 
-/* The slots of a page from pos0 on that query i sees. */
-IE_VEC uint32_t slot_lo(const ie_attn_block *a, uint32_t i, uint32_t pos0) { return a->lo[i] > pos0 ? a->lo[i] - pos0 : 0; }
-IE_VEC uint32_t slot_hi(const ie_attn_block *a, uint32_t i, uint32_t pos0) {
-    return a->hi[i] - pos0 < IE_PAGE ? a->hi[i] - pos0 : IE_PAGE;
-}
-
-static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, uint32_t q1, uint32_t pos0, const float *s,
+static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, uint32_t q1, uint32_t page, const float *s,
                         const float *c, float *o) {
     uint32_t ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
     for (uint32_t j = q0; j < q1; j += VQ) {
@@ -146,18 +140,20 @@ static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, 
         float *to = o + (uint64_t)j * ld;
         const float *e = s + (uint64_t)j * IE_PAGE;
         /* positions that all see; a query's own begin before them only with a window, its end after them is added below */
-        uint32_t lo = slot_lo(a, j + n - 1, pos0), hi = slot_hi(a, j, pos0);
-        if (slot_lo(a, j, pos0) != lo || lo >= hi) {
+        uint32_t lo = ie_slot_lo(page, a->lo[j + n - 1]), hi = ie_slot_hi(page, a->hi[j] - 1u);
+        if (ie_slot_lo(page, a->lo[j]) != lo || lo >= hi) {
             for (uint32_t i = 0; i < n; i++)
-                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, slot_lo(a, j + i, pos0), slot_hi(a, j + i, pos0), c + j + i);
+                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, ie_slot_lo(page, a->lo[j + i]),
+                         ie_slot_hi(page, a->hi[j + i] - 1u), c + j + i);
             continue;
         }
         if (n == 3) values_3(to, ld, e, v, hdp, lo, hi, c + j);
         else if (n == 2) values_2(to, ld, e, v, hdp, lo, hi, c + j);
         else values_1(to, ld, e, v, hdp, lo, hi, c + j);
-        for (uint32_t i = 1; i < n; i++)
-            if (slot_hi(a, j + i, pos0) > hi)
-                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, slot_hi(a, j + i, pos0), NULL);
+        for (uint32_t i = 1; i < n; i++) {
+            uint32_t end = ie_slot_hi(page, a->hi[j + i] - 1u);
+            if (end > hi) values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, end, NULL);
+        }
     }
 }
 
@@ -168,15 +164,15 @@ static void k_attn(const ie_attn_block *a) {
         float *o = a->part + (part - a->part0) * ie_attn_part_floats(a->nq, a->hd), *m = o + (uint64_t)a->nq * ld, *l = m + nqp;
         memset(o, 0, (uint64_t)a->nq * ld * sizeof *o);
         for (uint32_t j = 0; j < nqp; j++) m[j] = -INFINITY, l[j] = 0.0f;
-        for (uint32_t page = part * IE_FOLD_PAGES; page < (part + 1u) * IE_FOLD_PAGES; page++) {
+        for (uint32_t page = ie_part_page(part); page < ie_part_page(part + 1u); page++) {
             uint32_t pos0 = page * IE_PAGE, q0 = 0, q1 = a->nq;
             while (q0 < q1 && a->hi[q0] <= pos0) q0++;
             while (q0 < q1 && a->lo[q1 - 1] >= pos0 + IE_PAGE) q1--;
             if (q0 == q1) continue;
             const uint16_t *k = a->kv + a->pages[page] * a->page_stride;
-            page_scores(a, k, q0, q1, pos0, s);
+            page_scores(a, k, q0, q1, page, s);
             page_softmax(q0, q1, s, m, l, c, top);
-            page_values(a, k + IE_PAGE * hdp, q0, q1, pos0, s, c, o);
+            page_values(a, k + IE_PAGE * hdp, q0, q1, page, s, c, o);
         }
     }
 }
