@@ -195,11 +195,20 @@ static void all_laws(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* The law on batches speaks of small ones: the limit itself, here. */
+static void batch_limit(void **state) {
+    (void)state;
+    static uint32_t seq[IE_MAX_T + 1u], pos[IE_MAX_T + 1u];
+    for (uint32_t i = 0; i <= IE_MAX_T; i++) pos[i] = i;
+    assert_true(ie_batch_ok(seq, pos, IE_MAX_T, 1, IE_MAX_T));
+    assert_false(ie_batch_ok(seq, pos, IE_MAX_T + 1u, 1, IE_MAX_T + 1u));
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--list")) {
         for (size_t i = 0; i < N_LAWS; i++) puts(laws[i].name);
         return 0;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_laws)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_laws), cmocka_unit_test(batch_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
