@@ -52,6 +52,7 @@ def table(name, rows, width, fmt):
 
 
 HEAD = """/* Case mappings of str.upper, lower and title in Python, Unicode %s. Made by tools/gen_case_table.py. */
+/* clang-format off */
 #include "jinja.h"
 
 typedef struct {

@@ -5,7 +5,8 @@
  * immutable once built, as in jinja2's immutable sandbox; namespaces, loops and generators are the exceptions.
  *
  * Errors: j_fail() fills the ie_error and jumps back to the entry point (ie_template_new or ie_template_render), which
- * frees the arena. Hence functions here return plain results, and own nothing outside the arena while they call others. */
+ * frees the arena. Hence functions here return plain results, and own nothing outside the arena while they call others.
+ */
 #ifndef IE_JINJA_H
 #define IE_JINJA_H
 
@@ -24,17 +25,18 @@
  * 256 bytes or 16 items copied, so they bound the time as well. */
 enum {
     J_MAX_STEPS = 10 * 1000 * 1000,
-    J_MAX_SOURCE = 1 << 20,       /* bytes of a template */
-    J_MAX_OUTPUT = 64 << 20,      /* bytes of a rendering, and of any one string */
-    J_MAX_ARENA = 256 << 20,      /* bytes of a template's nodes, or of a rendering's values */
-    J_MAX_NEST = 200,             /* nesting of source, of values and of macro calls */
-    J_MAX_EVAL = 2000,            /* recursion of the evaluator (bounds the C stack: about 1 MB) */
+    J_MAX_SOURCE = 1 << 20,  /* bytes of a template */
+    J_MAX_OUTPUT = 64 << 20, /* bytes of a rendering, and of any one string */
+    J_MAX_ARENA = 256 << 20, /* bytes of a template's nodes, or of a rendering's values */
+    J_MAX_NEST = 200,        /* nesting of source, of values and of macro calls */
+    J_MAX_EVAL = 2000,       /* recursion of the evaluator (bounds the C stack: about 1 MB) */
 };
 
 typedef struct jx jx;
 typedef struct jnode jnode;
 
-/* ---- strings ------------------------------------------------------------------------------------------------------ */
+/* ---- strings ------------------------------------------------------------------------------------------------------
+ */
 
 /* A growing buffer. mark has one byte for each byte of data (1 = the template's own text), or is NULL while all bytes
  * have the mark `trust`. Strings may point into a buffer: bytes below `used` never change. */
@@ -58,10 +60,24 @@ typedef struct jstr {
     bool hashed, trust;
 } jstr;
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum {
-    J_UNDEF, J_NONE, J_BOOL, J_INT, J_FLOAT, J_STR, J_SEQ, J_DICT, J_NS, J_FUNC, J_METHOD, J_MACRO, J_LOOP, J_CYCLER,
+    J_UNDEF,
+    J_NONE,
+    J_BOOL,
+    J_INT,
+    J_FLOAT,
+    J_STR,
+    J_SEQ,
+    J_DICT,
+    J_NS,
+    J_FUNC,
+    J_METHOD,
+    J_MACRO,
+    J_LOOP,
+    J_CYCLER,
     J_JOINER,
     J_MISSING /* an argument that was not given; never visible to a template */
 } jtype;
@@ -97,8 +113,8 @@ typedef struct {
 struct jseq { /* also cyclers: pos is the position */
     uint8_t kind;
     jv *v;
-    size_t n, pos;               /* generators: v[0 .. pos) is consumed */
-    int64_t start, stop, step;   /* ranges, for their repr */
+    size_t n, pos;             /* generators: v[0 .. pos) is consumed */
+    int64_t start, stop, step; /* ranges, for their repr */
 };
 
 typedef struct {
@@ -160,15 +176,49 @@ struct jbuiltin {
 };
 enum { J_MAX_PARAMS = 8 };
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum {
     /* expressions */
-    N_CONST, N_NAME, N_LIST, N_TUPLE, N_DICT, N_ATTR, N_ITEM, N_SLICE, N_CALL, N_FILTER, N_TEST, N_NOT, N_NEG, N_POS,
-    N_AND, N_OR, N_MATH, N_CONCAT, N_COMPARE, N_COND, N_NSREF, N_ARG,
+    N_CONST,
+    N_NAME,
+    N_LIST,
+    N_TUPLE,
+    N_DICT,
+    N_ATTR,
+    N_ITEM,
+    N_SLICE,
+    N_CALL,
+    N_FILTER,
+    N_TEST,
+    N_NOT,
+    N_NEG,
+    N_POS,
+    N_AND,
+    N_OR,
+    N_MATH,
+    N_CONCAT,
+    N_COMPARE,
+    N_COND,
+    N_NSREF,
+    N_ARG,
     /* statements */
-    N_DATA, N_OUT, N_IF, N_BRANCH, N_FOR, N_SET, N_SETBLOCK, N_MACRO, N_CALLBLOCK, N_FILTERBLOCK, N_WITH, N_BREAK,
-    N_CONTINUE, N_GENERATION, N_SCOPE
+    N_DATA,
+    N_OUT,
+    N_IF,
+    N_BRANCH,
+    N_FOR,
+    N_SET,
+    N_SETBLOCK,
+    N_MACRO,
+    N_CALLBLOCK,
+    N_FILTERBLOCK,
+    N_WITH,
+    N_BREAK,
+    N_CONTINUE,
+    N_GENERATION,
+    N_SCOPE
 } jkind;
 
 enum { J_ARG_POS, J_ARG_KW, J_ARG_STAR, J_ARG_STARSTAR };
@@ -185,7 +235,8 @@ struct jnode { /* which members a kind uses is said where the parser makes it */
     jv val;
 };
 
-/* ---- context ------------------------------------------------------------------------------------------------------ */
+/* ---- context ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct jblock jblock;
 
@@ -211,13 +262,14 @@ struct jx { /* of one parse or one rendering */
     void *regex[4]; /* pcre2_code, made when needed; freed by j_release */
 };
 
-/* ---- jinja_mem.c: arena, errors, buffers -------------------------------------------------------------------------- */
+/* ---- jinja_mem.c: arena, errors, buffers --------------------------------------------------------------------------
+ */
 
-_Noreturn void j_fail(jx *x, ie_status st, const char *fmt, ...) IE_PRINTF(3, 4);     /* message as it is */
-_Noreturn void j_error(jx *x, const char *fmt, ...) IE_PRINTF(2, 3);                  /* with the current line */
-void j_release(jx *x);                                                               /* frees all */
-void *j_alloc(jx *x, size_t n);                                                      /* zeroed */
-void *j_bytes(jx *x, size_t n);                                                      /* not zeroed */
+_Noreturn void j_fail(jx *x, ie_status st, const char *fmt, ...) IE_PRINTF(3, 4); /* message as it is */
+_Noreturn void j_error(jx *x, const char *fmt, ...) IE_PRINTF(2, 3);              /* with the current line */
+void j_release(jx *x);                                                            /* frees all */
+void *j_alloc(jx *x, size_t n);                                                   /* zeroed */
+void *j_bytes(jx *x, size_t n);                                                   /* not zeroed */
 void j_charge_slow(jx *x);
 static inline void j_charge(jx *x, uint64_t n) {
     x->steps += n;
@@ -235,7 +287,8 @@ void j_buf_printf(jx *x, jbuf *b, const char *fmt, ...) IE_PRINTF(3, 4);
 void j_buf_fill(jx *x, jbuf *b, const jstr *s, int64_t times); /* s repeated */
 jstr *j_buf_done(jx *x, jbuf *b);
 
-/* ---- jinja_str.c: strings and code points ------------------------------------------------------------------------- */
+/* ---- jinja_str.c: strings and code points -------------------------------------------------------------------------
+ */
 
 jstr *j_str(jx *x, const char *s, size_t len, bool trust); /* does not copy */
 jstr *j_lit(jx *x, const char *s);                         /* untrusted; s must outlive the arena */
@@ -247,9 +300,9 @@ uint32_t j_str_hash(const jstr *s);           /* caches; s is logically const */
 bool j_str_eq(const jstr *a, const jstr *b);
 bool j_str_is(const jstr *a, const char *lit);
 #define J_CLIP(str) (int)((str)->len < 60 ? (str)->len : 60), (str)->s /* for "%.*s" in messages */
-int j_str_cmp(const jstr *a, const jstr *b); /* by code point, which is byte order in UTF-8 */
-size_t j_find(jx *x, const jstr *s, size_t from, const jstr *what);  /* byte offset or SIZE_MAX; what may be empty */
-size_t j_rfind(jx *x, const jstr *s, size_t end, const jstr *what);  /* last match that ends at or before end */
+int j_str_cmp(const jstr *a, const jstr *b);                           /* by code point, which is byte order in UTF-8 */
+size_t j_find(jx *x, const jstr *s, size_t from, const jstr *what);    /* byte offset or SIZE_MAX; what may be empty */
+size_t j_rfind(jx *x, const jstr *s, size_t end, const jstr *what);    /* last match that ends at or before end */
 uint32_t j_decode(const char *s, const char *end, size_t *len);
 size_t j_encode(uint32_t cp, char out[4]);
 bool j_is_space(uint32_t cp);
@@ -258,7 +311,7 @@ typedef enum { J_UPPER, J_LOWER, J_TITLE } jcase;
 unsigned j_case(jcase how, uint32_t cp, uint32_t out[3]);
 jstr *j_recase(jx *x, jstr *s, jcase how);
 jstr *j_capitalize(jx *x, jstr *s);
-bool j_is_cased(uint32_t cp, jcase how);                  /* is a lower (upper, title) case letter */
+bool j_is_cased(uint32_t cp, jcase how);                    /* is a lower (upper, title) case letter */
 jstr *j_strip(jx *x, jstr *s, const jstr *chars, int side); /* chars NULL: white space; side: 1 left, 2 right, 3 both */
 jseq *j_splitlines(jx *x, const jstr *s, bool keep);
 /* Character classes by PCRE2: whether all of s (not empty) matches the class. */
@@ -266,62 +319,117 @@ enum { J_RE_ALPHA, J_RE_DECIMAL, J_RE_ALNUM, J_RE_UNPRINTABLE };
 bool j_all_match(jx *x, const jstr *s, int which);
 size_t j_next_unprintable(jx *x, const jstr *s, size_t from); /* byte offset, s->len if none */
 
-/* ---- jinja_value.c ------------------------------------------------------------------------------------------------ */
+/* ---- jinja_value.c ------------------------------------------------------------------------------------------------
+ */
 
-static inline jv jv_none(void) { return (jv){.type = J_NONE}; }
-static inline jv jv_bool(bool b) { return (jv){.type = J_BOOL, .b = b}; }
-static inline jv jv_int(int64_t i) { return (jv){.type = J_INT, .i = i}; }
-static inline jv jv_float(double f) { return (jv){.type = J_FLOAT, .f = f}; }
-static inline jv jv_str(jstr *s) { return (jv){.type = J_STR, .s = s}; }
-static inline jv jv_seq(jseq *q) { return (jv){.type = J_SEQ, .q = q}; }
-static inline jv jv_dict(jdict *d) { return (jv){.type = J_DICT, .d = d}; }
-static inline bool jv_is_str(jv v) { return v.type == J_STR; }
-static inline bool jv_given(jv v) { return v.type != J_MISSING; }
+static inline jv jv_none(void) {
+    return (jv){.type = J_NONE};
+}
+static inline jv jv_bool(bool b) {
+    return (jv){.type = J_BOOL, .b = b};
+}
+static inline jv jv_int(int64_t i) {
+    return (jv){.type = J_INT, .i = i};
+}
+static inline jv jv_float(double f) {
+    return (jv){.type = J_FLOAT, .f = f};
+}
+static inline jv jv_str(jstr *s) {
+    return (jv){.type = J_STR, .s = s};
+}
+static inline jv jv_seq(jseq *q) {
+    return (jv){.type = J_SEQ, .q = q};
+}
+static inline jv jv_dict(jdict *d) {
+    return (jv){.type = J_DICT, .d = d};
+}
+static inline bool jv_is_str(jv v) {
+    return v.type == J_STR;
+}
+static inline bool jv_given(jv v) {
+    return v.type != J_MISSING;
+}
 jv jv_undef(jx *x, const char *hint);
 jv jv_undef_attr(jx *x, jv of, const jstr *name);
 _Noreturn void j_undefined_error(jx *x, jv v); /* v is J_UNDEF */
 
 const char *j_type_name(jv v); /* as Python names it: 'str', 'list', 'dict_items' */
 bool j_truth(jx *x, jv v);
-bool j_is_number(jv v);                          /* bool, int, float */
-double j_to_double(jv v);                        /* of a number */
+bool j_is_number(jv v);   /* bool, int, float */
+double j_to_double(jv v); /* of a number */
 bool j_equal(jx *x, jv a, jv b);
-int j_order(jx *x, jv a, jv b, const char *op);  /* < 0, 0, > 0; 2 = not comparable floats (NaN); TypeError otherwise */
-uint32_t j_hash(jx *x, jv v);                    /* error for unhashable types */
-jstr *j_to_str(jx *x, jv v);                     /* str(v) */
+int j_order(jx *x, jv a, jv b, const char *op); /* < 0, 0, > 0; 2 = not comparable floats (NaN); TypeError otherwise */
+uint32_t j_hash(jx *x, jv v);                   /* error for unhashable types */
+jstr *j_to_str(jx *x, jv v);                    /* str(v) */
 void j_write_str(jx *x, jbuf *b, jv v);
 void j_write_repr(jx *x, jbuf *b, jv v, int depth);
 void j_float_repr(double f, char out[40]);
 
-jseq *j_seq(jx *x, jseq_kind kind, size_t n);    /* n items, to be filled */
-jseq *j_list_new(jx *x, size_t cap);             /* no items, room for cap: fill with j_push */
+jseq *j_seq(jx *x, jseq_kind kind, size_t n); /* n items, to be filled */
+jseq *j_list_new(jx *x, size_t cap);          /* no items, room for cap: fill with j_push */
 void j_push(jx *x, jseq *q, size_t *cap, jv v);
 jdict *j_dict(jx *x);
 void j_dict_set(jx *x, jdict *d, jv key, jv val);
-jv *j_dict_get(jx *x, const jdict *d, jv key);   /* NULL if absent */
+jv *j_dict_get(jx *x, const jdict *d, jv key); /* NULL if absent */
 jv *j_dict_find(jx *x, const jdict *d, const jstr *key);
 jseq *j_dict_seq(jx *x, const jdict *d, jseq_kind kind); /* J_KEYS, J_VALUES, J_ITEMS */
 /* What iterating v yields, as items (shared, not to be changed) of the result; consumes a generator. */
 jseq *j_iter(jx *x, jv v);
 bool j_is_iterable(jv v);
-bool j_length(jx *x, jv v, int64_t *out);        /* false: it has no length */
+bool j_length(jx *x, jv v, int64_t *out);                       /* false: it has no length */
 void j_sort(jx *x, jv *keys, jv *vals, size_t n, bool reverse); /* stable, by keys; vals moves along */
 
-/* ---- jinja_json.c, jinja_format.c ---------------------------------------------------------------------------------- */
+/* ---- jinja_json.c, jinja_format.c ----------------------------------------------------------------------------------
+ */
 
 jv j_from_json(jx *x, const json_t *j, int depth);
 jv j_tojson(jx *x, jv self, const jv *a, const jargs *raw);
-jv j_percent(jx *x, jv fmt, jv arg);                          /* fmt % arg */
+jv j_percent(jx *x, jv fmt, jv arg);                            /* fmt % arg */
 jv j_str_format(jx *x, jv self, const jv *a, const jargs *raw); /* str.format */
-jstr *j_escape(jx *x, const jstr *s);                         /* HTML */
+jstr *j_escape(jx *x, const jstr *s);                           /* HTML */
 
-/* ---- jinja_lex.c, jinja_parse.c, jinja_expr.c ---------------------------------------------------------------------- */
+/* ---- jinja_lex.c, jinja_parse.c, jinja_expr.c ----------------------------------------------------------------------
+ */
 
 typedef enum {
-    T_EOF, T_DATA, T_VAR_BEGIN, T_VAR_END, T_BLOCK_BEGIN, T_BLOCK_END, T_NAME, T_STR, T_INT, T_FLOAT,
-    T_ADD, T_SUB, T_MUL, T_DIV, T_FLOORDIV, T_MOD, T_POW, T_TILDE, T_LBRACKET, T_RBRACKET, T_LPAREN, T_RPAREN, T_LBRACE,
-    T_RBRACE, T_EQ, T_NE, T_LT, T_LE, T_GT, T_GE, T_ASSIGN, T_DOT, T_COLON, T_PIPE, T_COMMA, T_SEMICOLON,
-    T_IN, T_NOTIN /* only as operators of comparisons */
+    T_EOF,
+    T_DATA,
+    T_VAR_BEGIN,
+    T_VAR_END,
+    T_BLOCK_BEGIN,
+    T_BLOCK_END,
+    T_NAME,
+    T_STR,
+    T_INT,
+    T_FLOAT,
+    T_ADD,
+    T_SUB,
+    T_MUL,
+    T_DIV,
+    T_FLOORDIV,
+    T_MOD,
+    T_POW,
+    T_TILDE,
+    T_LBRACKET,
+    T_RBRACKET,
+    T_LPAREN,
+    T_RPAREN,
+    T_LBRACE,
+    T_RBRACE,
+    T_EQ,
+    T_NE,
+    T_LT,
+    T_LE,
+    T_GT,
+    T_GE,
+    T_ASSIGN,
+    T_DOT,
+    T_COLON,
+    T_PIPE,
+    T_COMMA,
+    T_SEMICOLON,
+    T_IN,
+    T_NOTIN /* only as operators of comparisons */
 } jtok_type;
 
 typedef struct {
@@ -345,18 +453,22 @@ typedef struct {
     size_t at;
     jnames *names;
     int depth;
-    bool soft;     /* inside if or a conditional expression: unknown filters are errors only when they run */
+    bool soft;            /* inside if or a conditional expression: unknown filters are errors only when they run */
     const jnode *unknown; /* first unknown filter or test elsewhere: an error of the template */
-    bool in_loop;  /* break and continue are allowed */
-    uint8_t uses;  /* special names seen since the innermost macro began */
+    bool in_loop;         /* break and continue are allowed */
+    uint8_t uses;         /* special names seen since the innermost macro began */
 } jparser;
 
 const jstr *j_intern(jx *x, jnames *t, const char *s, size_t len);
 jtok *j_lex(jx *x, jnames *names, const char *src, size_t len);
 const char *j_tok_text(const jtok *t, char out[64]); /* for messages */
 
-static inline const jtok *jp_cur(const jparser *p) { return &p->tok[p->at]; }
-static inline bool jp_is(const jparser *p, jtok_type t) { return p->tok[p->at].type == t; }
+static inline const jtok *jp_cur(const jparser *p) {
+    return &p->tok[p->at];
+}
+static inline bool jp_is(const jparser *p, jtok_type t) {
+    return p->tok[p->at].type == t;
+}
 bool jp_is_name(const jparser *p, const char *name);
 bool jp_skip(jparser *p, jtok_type t);
 bool jp_skip_name(jparser *p, const char *name);
@@ -367,7 +479,7 @@ _Noreturn void jp_fail(const jparser *p, int line, const char *fmt, ...) IE_PRIN
 void jp_enter(jparser *p); /* one level deeper */
 jnode *jp_node(jparser *p, jkind kind, int line);
 
-typedef struct { /* how to read a tuple */
+typedef struct {         /* how to read a tuple */
     bool simplified;     /* names and literals only: assignment targets */
     bool no_cond;        /* no conditional expressions */
     bool parens;         /* in parentheses: may be empty */
@@ -380,7 +492,8 @@ jnode *jp_tuple(jparser *p, jtuple_opts o);
 jnode *jp_filter(jparser *p, jnode *node, bool inline_); /* the filters that follow; inline_: first without '|' */
 jnode *jp_template(jparser *p);
 
-/* ---- jinja_exec.c, jinja_eval.c, jinja_ops.c ----------------------------------------------------------------------- */
+/* ---- jinja_exec.c, jinja_eval.c, jinja_ops.c -----------------------------------------------------------------------
+ */
 
 void j_exec(jx *x, const jnode *body); /* a whole template */
 jv j_call_macro(jx *x, const jmacro *m, const jargs *a);

@@ -1,4 +1,5 @@
 /* Case mappings of str.upper, lower and title in Python, Unicode 14.0.0. Made by tools/gen_case_table.py. */
+/* clang-format off */
 #include "jinja.h"
 
 typedef struct {

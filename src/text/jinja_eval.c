@@ -6,7 +6,8 @@ void j_enter(jx *x) {
         j_fail(x, IE_E_FULL, "chat template, line %d: evaluation nested deeper than %d", x->line, J_MAX_EVAL);
 }
 
-/* ---- names -------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------------------
+ */
 
 jv j_lookup(jx *x, const jstr *name) {
     uint64_t seen = 0;
@@ -41,7 +42,8 @@ void j_define(jx *x, const jstr *name, jv val) {
     j_charge(x, s->n >> 4);
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------------------------------------------
+ */
 
 static size_t word(const char **p) { /* length of the next of the space-separated names, 0 at the end */
     while (**p == ' ') ++*p;
@@ -144,7 +146,8 @@ jv j_call(jx *x, jv f, const jargs *a) {
     }
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------------------
+ */
 
 static jv eval_seq(jx *x, const jnode *n) {
     size_t count = 0, i = 0;
@@ -236,7 +239,8 @@ static jv eval_sign(jx *x, const jnode *n) {
     jv v = j_eval(x, n->a);
     x->line = n->line;
     if (v.type == J_UNDEF) j_undefined_error(x, v);
-    if (!j_is_number(v)) j_error(x, "bad operand type for unary %c: '%s'", n->kind == N_NEG ? '-' : '+', j_type_name(v));
+    if (!j_is_number(v))
+        j_error(x, "bad operand type for unary %c: '%s'", n->kind == N_NEG ? '-' : '+', j_type_name(v));
     if (v.type == J_FLOAT) return jv_float(n->kind == N_NEG ? -v.f : v.f);
     int64_t i = v.type == J_INT ? v.i : v.b;
     return n->kind == N_NEG ? j_math(x, T_SUB, jv_int(0), jv_int(i)) : jv_int(i);

@@ -8,12 +8,12 @@ typedef enum { NORMAL, BREAK, CONTINUE } jflow;
 struct jloop {
     const jnode *node;
     jseq *src;
-    size_t at;       /* next item of src */
-    bool filtered;   /* node->c still has to be asked */
-    jscope *outer;   /* scope of the statement */
+    size_t at;                          /* next item of src */
+    bool filtered;                      /* node->c still has to be asked */
+    jscope *outer;                      /* scope of the statement */
     jv before, current, after, changed; /* J_MISSING: none */
     int64_t index0, depth0;
-    int64_t length;  /* -1: not known yet */
+    int64_t length; /* -1: not known yet */
 };
 
 static jflow exec_body(jx *x, const jnode *n);
@@ -24,14 +24,16 @@ static jscope *push_scope(jx *x, jscope *up) {
     return s;
 }
 
-/* A scope for the next iteration: the last one's, unless a macro made meanwhile (closures counts them) may refer to it. */
+/* A scope for the next iteration: the last one's, unless a macro made meanwhile (closures counts them) may refer to it.
+ */
 static jscope *next_scope(jx *x, jscope *last, jscope *up, uint64_t closures) {
     if (!last || closures != x->closures) return push_scope(x, up);
     last->n = 0;
     return last;
 }
 
-/* ---- assignment --------------------------------------------------------------------------------------------------- */
+/* ---- assignment ---------------------------------------------------------------------------------------------------
+ */
 
 static void assign(jx *x, const jnode *t, jv v) {
     x->line = t->line;
@@ -52,7 +54,8 @@ static void assign(jx *x, const jnode *t, jv v) {
     }
 }
 
-/* ---- loops -------------------------------------------------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------------------------------------------------
+ */
 
 /* The next item that the condition lets pass. */
 static bool source_next(jx *x, jloop *l, jv *out) {
@@ -127,8 +130,7 @@ jv j_loop_attr(jx *x, jloop *l, const jstr *name, bool *found) {
     if (j_str_is(name, "revindex0")) return jv_int(loop_length(x, l) - l->index0 - 1);
     if (j_str_is(name, "depth")) return jv_int(l->depth0 + 1);
     if (j_str_is(name, "depth0")) return jv_int(l->depth0);
-    if (j_str_is(name, "previtem"))
-        return l->index0 == 0 ? jv_undef(x, "there is no previous item") : l->before;
+    if (j_str_is(name, "previtem")) return l->index0 == 0 ? jv_undef(x, "there is no previous item") : l->before;
     if (j_str_is(name, "nextitem")) return peek(x, l) ? l->after : jv_undef(x, "there is no next item");
     const jbuiltin *m = J_IN_TABLE(methods, name->s, name->len);
     if (m) {
@@ -187,7 +189,8 @@ jv j_loop_call(jx *x, jloop *l, const jargs *a) {
     return jv_str(s);
 }
 
-/* ---- macros and captured text ------------------------------------------------------------------------------------- */
+/* ---- macros and captured text -------------------------------------------------------------------------------------
+ */
 
 /* Runs body in a new scope above `up` and returns its text. */
 static jstr *capture(jx *x, const jnode *body, jscope *scope, jflow *flow) {
@@ -273,7 +276,8 @@ static jv make_macro(jx *x, const jnode *n) {
     return (jv){.type = J_MACRO, .ma = m};
 }
 
-/* ---- statements --------------------------------------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------------------------------------------------
+ */
 
 static jv filter_chain(jx *x, const jnode *f, jv v) { /* a chain of N_FILTER whose innermost has no operand */
     if (!f) return v;

@@ -25,9 +25,12 @@ jnode *jp_node(jparser *p, jkind kind, int line) {
     return n;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------- */
+/* ---- tokens -------------------------------------------------------------------------------------------------------
+ */
 
-bool jp_is_name(const jparser *p, const char *name) { return jp_is(p, T_NAME) && j_str_is(jp_cur(p)->s, name); }
+bool jp_is_name(const jparser *p, const char *name) {
+    return jp_is(p, T_NAME) && j_str_is(jp_cur(p)->s, name);
+}
 
 const jtok *jp_next(jparser *p) {
     const jtok *t = jp_cur(p);
@@ -64,7 +67,8 @@ static bool next_is_name(const jparser *p, const char *name) { /* the token afte
     return t->type == T_NAME && j_str_is(t->s, name);
 }
 
-/* ---- primaries ---------------------------------------------------------------------------------------------------- */
+/* ---- primaries ----------------------------------------------------------------------------------------------------
+ */
 
 static jnode *constant(jparser *p, int line, jv v) {
     jnode *n = jp_node(p, N_CONST, line);
@@ -175,7 +179,8 @@ jnode *jp_tuple(jparser *p, jtuple_opts o) { /* N_TUPLE: list; or the only expre
     return n;
 }
 
-/* ---- what follows a primary --------------------------------------------------------------------------------------- */
+/* ---- what follows a primary ---------------------------------------------------------------------------------------
+ */
 
 static jnode *slice_or_expr(jparser *p) { /* N_SLICE: a, b, c = start, stop, step, each may be NULL */
     int line = jp_cur(p)->line;
@@ -349,7 +354,8 @@ static jnode *unary(jparser *p, bool with_filter) {
     return n;
 }
 
-/* ---- operators ---------------------------------------------------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------------------------------------------------
+ */
 
 /* N_MATH: a (op b)*, op of each in the list's nodes' op field by way of N_ARG wrappers: a = operand. */
 static jnode *chain(jparser *p, jkind kind, jnode *first, jnode *(*operand)(jparser *), bool (*is_op)(jtok_type)) {
@@ -370,15 +376,33 @@ static jnode *chain(jparser *p, jkind kind, jnode *first, jnode *(*operand)(jpar
     return n ? n : first;
 }
 
-static jnode *unary_expr(jparser *p) { return unary(p, true); }
-static bool is_pow(jtok_type t) { return t == T_POW; }
-static bool is_mul(jtok_type t) { return t == T_MUL || t == T_DIV || t == T_FLOORDIV || t == T_MOD; }
-static bool is_tilde(jtok_type t) { return t == T_TILDE; }
-static bool is_add(jtok_type t) { return t == T_ADD || t == T_SUB; }
-static jnode *pow_expr(jparser *p) { return chain(p, N_MATH, unary_expr(p), unary_expr, is_pow); }
-static jnode *mul_expr(jparser *p) { return chain(p, N_MATH, pow_expr(p), pow_expr, is_mul); }
-static jnode *concat_expr(jparser *p) { return chain(p, N_CONCAT, mul_expr(p), mul_expr, is_tilde); }
-static jnode *add_expr(jparser *p) { return chain(p, N_MATH, concat_expr(p), concat_expr, is_add); }
+static jnode *unary_expr(jparser *p) {
+    return unary(p, true);
+}
+static bool is_pow(jtok_type t) {
+    return t == T_POW;
+}
+static bool is_mul(jtok_type t) {
+    return t == T_MUL || t == T_DIV || t == T_FLOORDIV || t == T_MOD;
+}
+static bool is_tilde(jtok_type t) {
+    return t == T_TILDE;
+}
+static bool is_add(jtok_type t) {
+    return t == T_ADD || t == T_SUB;
+}
+static jnode *pow_expr(jparser *p) {
+    return chain(p, N_MATH, unary_expr(p), unary_expr, is_pow);
+}
+static jnode *mul_expr(jparser *p) {
+    return chain(p, N_MATH, pow_expr(p), pow_expr, is_mul);
+}
+static jnode *concat_expr(jparser *p) {
+    return chain(p, N_CONCAT, mul_expr(p), mul_expr, is_tilde);
+}
+static jnode *add_expr(jparser *p) {
+    return chain(p, N_MATH, concat_expr(p), concat_expr, is_add);
+}
 
 static jnode *compare(jparser *p) { /* N_COMPARE: a, list of N_ARG with op T_EQ .. T_GE, T_IN, T_NOTIN */
     jnode *first = add_expr(p), *n = NULL, **tail = NULL;
@@ -431,8 +455,12 @@ static jnode *logical(jparser *p, jkind kind, const char *word, jnode *(*operand
     return n;
 }
 
-static jnode *and_expr(jparser *p) { return logical(p, N_AND, "and", not_expr); }
-static jnode *or_expr(jparser *p) { return logical(p, N_OR, "or", and_expr); }
+static jnode *and_expr(jparser *p) {
+    return logical(p, N_AND, "and", not_expr);
+}
+static jnode *or_expr(jparser *p) {
+    return logical(p, N_OR, "or", and_expr);
+}
 
 jnode *jp_expr(jparser *p) { /* N_COND: a if b else c; c may be NULL */
     jp_enter(p);

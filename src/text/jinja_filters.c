@@ -19,7 +19,9 @@ static int64_t int_arg(jx *x, jv a, int64_t fallback, const char *what) {
     return jv_given(a) ? j_need_int(x, a, what) : fallback;
 }
 
-static bool bool_arg(jx *x, jv a, bool fallback) { return jv_given(a) ? j_truth(x, a) : fallback; }
+static bool bool_arg(jx *x, jv a, bool fallback) {
+    return jv_given(a) ? j_truth(x, a) : fallback;
+}
 
 const jbuiltin *j_in_table(const jbuiltin *t, size_t n, const char *name, size_t len) {
     for (size_t i = 0; i < n; i++)
@@ -27,12 +29,21 @@ const jbuiltin *j_in_table(const jbuiltin *t, size_t n, const char *name, size_t
     return NULL;
 }
 
-/* ---- text --------------------------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------------------------
+ */
 
-FILTER(f_string) { return UNUSED, self.type == J_STR ? self : jv_str(j_to_str(x, self)); }
-FILTER(f_upper) { return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_UPPER)); }
-FILTER(f_lower) { return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_LOWER)); }
-FILTER(f_capitalize) { return UNUSED, keep_markup(self, j_capitalize(x, j_to_str(x, self))); }
+FILTER(f_string) {
+    return UNUSED, self.type == J_STR ? self : jv_str(j_to_str(x, self));
+}
+FILTER(f_upper) {
+    return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_UPPER));
+}
+FILTER(f_lower) {
+    return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_LOWER));
+}
+FILTER(f_capitalize) {
+    return UNUSED, keep_markup(self, j_capitalize(x, j_to_str(x, self)));
+}
 
 FILTER(f_title) { /* words begin after white space and - ( { [ < */
     (void)raw, (void)a;
@@ -220,7 +231,8 @@ FILTER(f_attr) {
     return self.type == J_DICT && r.type != J_METHOD ? jv_undef_attr(x, self, j_to_str(x, a[0])) : r; /* no items */
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
 
 /* Python's int(text, base): white space around, sign, prefix, single underscores. False if it is no integer. */
 static bool parse_int(jx *x, jstr *text, int64_t base, int64_t *out) {

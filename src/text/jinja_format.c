@@ -7,13 +7,13 @@
 typedef struct { /* of one field */
     char fill[4];
     size_t fill_len;
-    char align;     /* '<', '>', '^', '=' or 0 */
-    char sign;      /* '+', ' ' or 0 */
+    char align; /* '<', '>', '^', '=' or 0 */
+    char sign;  /* '+', ' ' or 0 */
     bool alt, zero;
-    char group;     /* ',' or '_' between thousands, or 0 */
-    int64_t width;  /* 0 = none */
-    int prec;       /* -1 = none */
-    char type;      /* 0 = none */
+    char group;    /* ',' or '_' between thousands, or 0 */
+    int64_t width; /* 0 = none */
+    int prec;      /* -1 = none */
+    char type;     /* 0 = none */
 } spec;
 
 enum { MAX_PREC = 300, MAX_WIDTH = J_MAX_OUTPUT };
@@ -34,7 +34,8 @@ jstr *j_escape(jx *x, const jstr *s) {
     return j_buf_done(x, b);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
 
 static void pad(jx *x, jbuf *b, const spec *f, int64_t n) {
     if (n <= 0) return;
@@ -87,7 +88,11 @@ static void format_int(jx *x, jbuf *b, const spec *f, int64_t v) {
     do *--p = set[u % base];
     while (u /= base);
     for (char *end = tmp + sizeof tmp - 1; base == 10 && end - p < f->prec && end - p < 60;) *--p = '0';
-    const char *prefix = !f->alt ? "" : base == 16 ? (f->type == 'X' ? "0X" : "0x") : base == 8 ? "0o" : base == 2 ? "0b" : "";
+    const char *prefix = !f->alt      ? ""
+                         : base == 16 ? (f->type == 'X' ? "0X" : "0x")
+                         : base == 8  ? "0o"
+                         : base == 2  ? "0b"
+                                      : "";
     number(x, b, f, v < 0, prefix, p);
 }
 
@@ -111,11 +116,12 @@ static void format_float(jx *x, jbuf *b, const spec *f, double v) {
     number(x, b, f, neg, "", tmp);
 }
 
-/* ---- "%..." % value ------------------------------------------------------------------------------------------------- */
+/* ---- "%..." % value -------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
-    jv arg;     /* what stands right of % */
-    size_t at;  /* next item of a tuple */
+    jv arg;    /* what stands right of % */
+    size_t at; /* next item of a tuple */
     const jstr *f;
     size_t i;
     bool escape; /* the format is Markup: texts are escaped */
@@ -229,8 +235,9 @@ jv j_percent(jx *x, jv fmt, jv arg) {
         j_charge(x, 1);
     }
     bool tuple = arg.type == J_SEQ && arg.q->kind == J_TUPLE;
-    bool mapping = arg.type == J_DICT || arg.type == J_UNDEF ||
-                   (arg.type == J_SEQ && (arg.q->kind == J_LIST || arg.q->kind == J_RANGE)); /* may stay unused in Python */
+    bool mapping =
+        arg.type == J_DICT || arg.type == J_UNDEF ||
+        (arg.type == J_SEQ && (arg.q->kind == J_LIST || arg.q->kind == J_RANGE)); /* may stay unused in Python */
     if (tuple ? p.at < arg.q->n : p.at == 0 && !mapping)
         j_error(x, "not all arguments converted during string formatting");
     jv r = jv_str(j_buf_done(x, b));
@@ -238,7 +245,8 @@ jv j_percent(jx *x, jv fmt, jv arg) {
     return r;
 }
 
-/* ---- "{}".format ---------------------------------------------------------------------------------------------------- */
+/* ---- "{}".format ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     const jargs *args;

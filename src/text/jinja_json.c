@@ -6,8 +6,7 @@
 
 jv j_from_json(jx *x, const json_t *j, int depth) {
     j_charge(x, 1);
-    if (depth > J_MAX_NEST)
-        j_fail(x, IE_E_ARG, "chat template: variables nested deeper than %d", J_MAX_NEST);
+    if (depth > J_MAX_NEST) j_fail(x, IE_E_ARG, "chat template: variables nested deeper than %d", J_MAX_NEST);
     switch (json_typeof(j)) {
     case JSON_NULL: return jv_none();
     case JSON_TRUE: return jv_bool(true);
@@ -31,7 +30,8 @@ jv j_from_json(jx *x, const json_t *j, int depth) {
     return jv_dict(d);
 }
 
-/* ---- tojson ------------------------------------------------------------------------------------------------------- */
+/* ---- tojson -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     jx *x;
@@ -63,7 +63,8 @@ static void quote(writer *w, const jstr *s) {
             if (cp < 0x10000)
                 snprintf(esc, sizeof esc, "\\u%04x", cp);
             else
-                snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + ((cp - 0x10000) & 0x3FF));
+                snprintf(esc, sizeof esc, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10),
+                         0xDC00 + ((cp - 0x10000) & 0x3FF));
         }
         if (!esc[0]) continue;
         j_buf_add(x, w->b, s->s + start, s->mark ? s->mark + start : NULL, i - start, s->trust);

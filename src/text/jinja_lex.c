@@ -22,15 +22,15 @@ static const struct {
     char text[3];
     jtok_type type;
 } operators[] = {
-    {"//", T_FLOORDIV}, {"**", T_POW},      {"==", T_EQ},      {"!=", T_NE},      {"<=", T_LE},     {">=", T_GE},
-    {"+", T_ADD},       {"-", T_SUB},       {"/", T_DIV},      {"*", T_MUL},      {"%", T_MOD},     {"~", T_TILDE},
-    {"[", T_LBRACKET},  {"]", T_RBRACKET},  {"(", T_LPAREN},   {")", T_RPAREN},   {"{", T_LBRACE},  {"}", T_RBRACE},
-    {">", T_GT},        {"<", T_LT},        {"=", T_ASSIGN},   {".", T_DOT},      {":", T_COLON},   {"|", T_PIPE},
+    {"//", T_FLOORDIV}, {"**", T_POW},      {"==", T_EQ},    {"!=", T_NE},    {"<=", T_LE},    {">=", T_GE},
+    {"+", T_ADD},       {"-", T_SUB},       {"/", T_DIV},    {"*", T_MUL},    {"%", T_MOD},    {"~", T_TILDE},
+    {"[", T_LBRACKET},  {"]", T_RBRACKET},  {"(", T_LPAREN}, {")", T_RPAREN}, {"{", T_LBRACE}, {"}", T_RBRACE},
+    {">", T_GT},        {"<", T_LT},        {"=", T_ASSIGN}, {".", T_DOT},    {":", T_COLON},  {"|", T_PIPE},
     {",", T_COMMA},     {";", T_SEMICOLON},
 };
 
 const char *j_tok_text(const jtok *t, char out[64]) {
-    static const char *const fixed[] = {[T_EOF] = "end of template", [T_DATA] = "text", [T_VAR_BEGIN] = "{{",
+    static const char *const fixed[] = {[T_EOF] = "end of template", [T_DATA] = "text",      [T_VAR_BEGIN] = "{{",
                                         [T_VAR_END] = "}}",          [T_BLOCK_BEGIN] = "{%", [T_BLOCK_END] = "%}"};
     if (t->type <= T_BLOCK_END) return fixed[t->type];
     if (t->type == T_INT)
@@ -83,8 +83,8 @@ static bool starts(const lexer *l, const char *p, const char *lit) {
     return (size_t)(l->end - p) >= n && memcmp(p, lit, n) == 0;
 }
 
-/* End of the tag ending at p for `close` ("%}", "}}" or "#}"), NULL if there is none. -close strips what follows; a plain
- * close drops one newline after blocks and comments; +close (not for variables) keeps it. */
+/* End of the tag ending at p for `close` ("%}", "}}" or "#}"), NULL if there is none. -close strips what follows; a
+ * plain close drops one newline after blocks and comments; +close (not for variables) keeps it. */
 static const char *tag_end(const lexer *l, const char *p, const char *close) {
     bool var = close[0] == '}';
     if (*p == '-' && starts(l, p + 1, close)) return skip_space(l, p + 3);
@@ -136,10 +136,14 @@ const jstr *j_intern(jx *x, jnames *t, const char *s, size_t len) {
     return name;
 }
 
-/* ---- literals ----------------------------------------------------------------------------------------------------- */
+/* ---- literals -----------------------------------------------------------------------------------------------------
+ */
 
 static int digit_of(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : 99;
 }
 
 /* Code point of the escape's n digits in base at *p; advances. */
@@ -176,7 +180,13 @@ static const jstr *unescape(lexer *l, const char *p, const char *end) {
             j_buf_add(l->x, b, utf8, NULL, j_encode((p--, escape_digits(l, &p, end, 3, 8)), utf8), true);
         else if (c == 'x' || c == 'u' || c == 'U')
             j_buf_add(l->x, b, utf8, NULL,
-                      j_encode(escape_digits(l, &p, end, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16), utf8), true);
+                      j_encode(escape_digits(l, &p, end,
+                                             c == 'x'   ? 2
+                                             : c == 'u' ? 4
+                                                        : 8,
+                                             16),
+                               utf8),
+                      true);
         else if (c == 'N')
             lex_fail(l, "\\N{...} in a string is not supported");
         else
@@ -204,8 +214,8 @@ static bool string(lexer *l) {
 
 static const char *digits(const lexer *l, const char *p) { /* digits with single _ between; p if there are none */
     const char *q = p;
-    while (q < l->end && ((*q >= '0' && *q <= '9') || (*q == '_' && q > p && q[-1] != '_' && q + 1 < l->end &&
-                                                       q[1] >= '0' && q[1] <= '9')))
+    while (q < l->end && ((*q >= '0' && *q <= '9') ||
+                          (*q == '_' && q > p && q[-1] != '_' && q + 1 < l->end && q[1] >= '0' && q[1] <= '9')))
         q++;
     return q;
 }
@@ -292,7 +302,8 @@ static void operator_token(lexer *l) {
     lex_fail(l, msg);
 }
 
-/* ---- tags --------------------------------------------------------------------------------------------------------- */
+/* ---- tags ---------------------------------------------------------------------------------------------------------
+ */
 
 static void tag_tokens(lexer *l, const char *close, jtok_type end_type) {
     l->n_closers = 0;

@@ -3,7 +3,8 @@
 
 #include "jinja.h"
 
-/* ---- arithmetic --------------------------------------------------------------------------------------------------- */
+/* ---- arithmetic ---------------------------------------------------------------------------------------------------
+ */
 
 _Noreturn static void bad_operands(jx *x, const char *op, jv a, jv b) {
     if (a.type == J_UNDEF) j_undefined_error(x, a);
@@ -11,8 +12,12 @@ _Noreturn static void bad_operands(jx *x, const char *op, jv a, jv b) {
     j_error(x, "unsupported operand types for %s: '%s' and '%s'", op, j_type_name(a), j_type_name(b));
 }
 
-_Noreturn static void overflow(jx *x) { j_error(x, "integer result does not fit 64 bits"); }
-_Noreturn static void by_zero(jx *x) { j_error(x, "division by zero"); }
+_Noreturn static void overflow(jx *x) {
+    j_error(x, "integer result does not fit 64 bits");
+}
+_Noreturn static void by_zero(jx *x) {
+    j_error(x, "division by zero");
+}
 
 static int64_t int_pow(jx *x, int64_t base, int64_t e) {
     int64_t r = 1;
@@ -83,7 +88,8 @@ static jv float_math(jx *x, int op, double a, double b) {
 }
 
 static bool same_list_kind(jv a, jv b) {
-    return a.type == J_SEQ && b.type == J_SEQ && a.q->kind == b.q->kind && (a.q->kind == J_LIST || a.q->kind == J_TUPLE);
+    return a.type == J_SEQ && b.type == J_SEQ && a.q->kind == b.q->kind &&
+           (a.q->kind == J_LIST || a.q->kind == J_TUPLE);
 }
 
 static jv add_lists(jx *x, const jseq *a, const jseq *b) {
@@ -95,7 +101,8 @@ static jv add_lists(jx *x, const jseq *a, const jseq *b) {
 
 static jv add_strings(jx *x, jv a, jv b) {
     bool markup = a.markup || b.markup;
-    jv r = jv_str(j_concat(x, markup && !a.markup ? j_escape(x, a.s) : a.s, markup && !b.markup ? j_escape(x, b.s) : b.s));
+    jv r =
+        jv_str(j_concat(x, markup && !a.markup ? j_escape(x, a.s) : a.s, markup && !b.markup ? j_escape(x, b.s) : b.s));
     r.markup = markup;
     return r;
 }
@@ -117,9 +124,15 @@ static jv repeat(jx *x, jv v, int64_t times) {
     return jv_seq(q);
 }
 
-static bool is_int(jv v) { return v.type == J_INT || v.type == J_BOOL; }
-static int64_t int_of(jv v) { return v.type == J_INT ? v.i : v.b; }
-static bool repeatable(jv v) { return v.type == J_STR || same_list_kind(v, v); }
+static bool is_int(jv v) {
+    return v.type == J_INT || v.type == J_BOOL;
+}
+static int64_t int_of(jv v) {
+    return v.type == J_INT ? v.i : v.b;
+}
+static bool repeatable(jv v) {
+    return v.type == J_STR || same_list_kind(v, v);
+}
 
 jv j_math(jx *x, int op, jv a, jv b) {
     static const char *const name[] = {"+", "-", "*", "/", "//", "%", "**"};
@@ -133,7 +146,8 @@ jv j_math(jx *x, int op, jv a, jv b) {
     bad_operands(x, name[op - T_ADD], a, b);
 }
 
-/* ---- comparison --------------------------------------------------------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------------------------------------------------
+ */
 
 bool j_contains(jx *x, jv item, jv in) {
     switch ((jtype)in.type) {
@@ -162,13 +176,14 @@ bool j_compare(jx *x, int op, jv a, jv b) {
     case T_IN: return j_contains(x, a, b);
     case T_NOTIN: return !j_contains(x, a, b);
     case T_LT: return j_order(x, a, b, "<") < 0;
-    case T_LE: return c = j_order(x, a, b, "<="), c <= 0;
-    case T_GT: return j_order(x, a, b, ">") == 1 || (c = j_order(x, a, b, ">"), c > 0 && c != 2);
+    case T_LE: return j_order(x, a, b, "<=") <= 0;
+    case T_GT: return c = j_order(x, a, b, ">"), c > 0 && c != 2;
     default: return c = j_order(x, a, b, ">="), c >= 0 && c != 2;
     }
 }
 
-/* ---- subscripts --------------------------------------------------------------------------------------------------- */
+/* ---- subscripts ---------------------------------------------------------------------------------------------------
+ */
 
 int64_t j_need_int(jx *x, jv v, const char *what) {
     if (v.type == J_UNDEF) j_undefined_error(x, v);
@@ -177,8 +192,8 @@ int64_t j_need_int(jx *x, jv v, const char *what) {
 }
 
 static bool indexable(jv v) {
-    return v.type == J_STR ||
-           (v.type == J_SEQ && (v.q->kind == J_LIST || v.q->kind == J_TUPLE || v.q->kind == J_RANGE || v.q->kind == J_GROUP));
+    return v.type == J_STR || (v.type == J_SEQ && (v.q->kind == J_LIST || v.q->kind == J_TUPLE ||
+                                                   v.q->kind == J_RANGE || v.q->kind == J_GROUP));
 }
 
 static jv char_at(jx *x, jstr *s, size_t i) {
@@ -269,7 +284,8 @@ jv j_slice(jx *x, jv v, const jv *a, const jv *b, const jv *c) {
     return jv_seq(q);
 }
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------------------------
+ */
 
 jv j_getattr(jx *x, jv v, const jstr *name) {
     bool forbidden = false, found = false;

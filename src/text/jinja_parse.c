@@ -1,8 +1,8 @@
 /* Statement parser of chat templates. */
 #include "jinja.h"
 
-/* Parses statements and text up to one of the end names (separated by spaces; NULL: end of the template), whose token is
- * current afterwards. Returns the chain. */
+/* Parses statements and text up to one of the end names (separated by spaces; NULL: end of the template), whose token
+ * is current afterwards. Returns the chain. */
 static jnode *body_until(jparser *p, const char *ends, int open_line);
 
 static bool at_end_name(const jparser *p, const char *ends) {
@@ -49,9 +49,11 @@ static void forbid_loop(jparser *p, const jnode *t) { /* jinja2 reserves the nam
     for (const jnode *i = t->kind == N_TUPLE ? t->list : NULL; i; i = i->next) forbid_loop(p, i);
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------------------- */
+/* ---- statements -----------------------------------------------------------------------------------------------------
+ */
 
-static jnode *for_statement(jparser *p) { /* N_FOR: a target, b items, c condition, list body, list2 else, op recursive */
+static jnode *
+for_statement(jparser *p) { /* N_FOR: a target, b items, c condition, list body, list2 else, op recursive */
     jnode *n = jp_node(p, N_FOR, jp_next(p)->line);
     bool soft = p->soft, in_loop = p->in_loop;
     n->a = target(p, "in", false);
@@ -156,7 +158,8 @@ static jnode *macro_statement(jparser *p) { /* N_MACRO: name, list2 parameters, 
     return n;
 }
 
-static jnode *call_statement(jparser *p) { /* N_CALLBLOCK: a = N_CALL, list2 parameters of the caller, list body, flags */
+static jnode *
+call_statement(jparser *p) { /* N_CALLBLOCK: a = N_CALL, list2 parameters of the caller, list body, flags */
     jnode *n = jp_node(p, N_CALLBLOCK, jp_next(p)->line);
     n->name = j_intern(p->x, p->names, "caller", 6);
     if (jp_is(p, T_LPAREN)) n->list2 = signature(p);
@@ -267,7 +270,7 @@ static jnode *body_until(jparser *p, const char *ends, int open_line) {
             jp_next(p);
             *tail = jp_node(p, N_DATA, t->line);
             (*tail)->val = jv_str((jstr *)(uintptr_t)t->s);
-            j_ncp(p->x, (*tail)->val.s); /* cached now: renderings share the node and may run at once */
+            j_ncp(p->x, (*tail)->val.s);     /* cached now: renderings share the node and may run at once */
         } else if (t->type == T_VAR_BEGIN) { /* N_OUT: a */
             jp_next(p);
             *tail = jp_node(p, N_OUT, t->line);

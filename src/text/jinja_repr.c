@@ -125,9 +125,7 @@ static void write_scalar(jx *x, jbuf *b, jv v) {
         j_buf_lit(x, b, "'>");
         break;
     case J_FUNC:
-    case J_METHOD:
-        j_buf_printf(x, b, "<%s %s>", j_type_name(v), v.type == J_FUNC ? v.fn->name : v.me->fn->name);
-        break;
+    case J_METHOD: j_buf_printf(x, b, "<%s %s>", j_type_name(v), v.type == J_FUNC ? v.fn->name : v.me->fn->name); break;
     default: j_buf_printf(x, b, "<%s>", j_type_name(v));
     }
 }

@@ -13,7 +13,9 @@ jstr *j_str(jx *x, const char *s, size_t len, bool trust) {
     return r;
 }
 
-jstr *j_lit(jx *x, const char *s) { return j_str(x, s, strlen(s), false); }
+jstr *j_lit(jx *x, const char *s) {
+    return j_str(x, s, strlen(s), false);
+}
 
 jstr *j_sub(jx *x, const jstr *s, size_t off, size_t len) {
     jstr *r = j_str(x, s->s + off, len, s->trust);
@@ -78,12 +80,14 @@ bool j_str_eq(const jstr *a, const jstr *b) {
     return a == b || (a->len == b->len && memcmp(a->s, b->s, a->len) == 0);
 }
 
-bool j_str_is(const jstr *a, const char *lit) { return a->len == strlen(lit) && memcmp(a->s, lit, a->len) == 0; }
+bool j_str_is(const jstr *a, const char *lit) {
+    return a->len == strlen(lit) && memcmp(a->s, lit, a->len) == 0;
+}
 
 int j_str_cmp(const jstr *a, const jstr *b) {
     size_t n = a->len < b->len ? a->len : b->len;
     int c = memcmp(a->s, b->s, n);
-    if (c) return c;
+    if (c) return c < 0 ? -1 : 1; /* 2 has a meaning of its own in j_order */
     return a->len < b->len ? -1 : a->len > b->len;
 }
 
@@ -142,19 +146,19 @@ bool j_is_space(uint32_t c) {
            c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-/* ---- case --------------------------------------------------------------------------------------------------------- */
+/* ---- case ---------------------------------------------------------------------------------------------------------
+ */
 
-static void buf_cased(jx *x, jbuf *b, const jstr *s, size_t at, size_t len, uint32_t cp, jcase how) {
+static void buf_cased(jx *x, jbuf *b, const jstr *s, size_t at, uint32_t cp, jcase how) { /* cp stands at s->s + at */
     uint32_t to[3];
     char utf8[4];
     unsigned n = j_case(how, cp, to);
     bool trust = s->mark ? s->mark[at] : s->trust;
-    (void)len;
     for (unsigned i = 0; i < n; i++) j_buf_add(x, b, utf8, NULL, j_encode(to[i], utf8), trust);
 }
 
-/* Greek sigma at the end of a word is written differently: after a cased letter, and not before one (Unicode 3.13; case-
- * ignorable characters between are approximated by "neither cased nor white space, and not a letter"). */
+/* Greek sigma at the end of a word is written differently: after a cased letter, and not before one (Unicode 3.13;
+ * case- ignorable characters between are approximated by "neither cased nor white space, and not a letter"). */
 static bool final_sigma(const jstr *s, size_t at) {
     size_t len;
     bool before = false;
@@ -192,7 +196,7 @@ static void recase_from(jx *x, jbuf *b, jstr *s, size_t at, jcase how) {
         if (cp == 0x3A3 && how == J_LOWER && final_sigma(s, at))
             j_buf_add(x, b, "\xCF\x82", NULL, 2, s->mark ? s->mark[at] : s->trust);
         else
-            buf_cased(x, b, s, at, len, cp, how);
+            buf_cased(x, b, s, at, cp, how);
         at += len;
         j_charge(x, 1);
     }
@@ -209,12 +213,13 @@ jstr *j_capitalize(jx *x, jstr *s) {
     size_t len;
     uint32_t cp = j_decode(s->s, s->s + s->len, &len);
     jbuf *b = j_buf(x);
-    buf_cased(x, b, s, 0, len, cp, J_TITLE);
+    buf_cased(x, b, s, 0, cp, J_TITLE);
     recase_from(x, b, s, len, J_LOWER);
     return j_buf_done(x, b);
 }
 
-/* ---- stripping and lines ------------------------------------------------------------------------------------------ */
+/* ---- stripping and lines ------------------------------------------------------------------------------------------
+ */
 
 static bool strips(uint32_t cp, const jstr *chars) {
     if (!chars) return j_is_space(cp);
@@ -275,7 +280,8 @@ jseq *j_splitlines(jx *x, const jstr *s, bool keep) {
     return q;
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------------------------------------------------
+ */
 
 static pcre2_code *regex(jx *x, int which) {
     static const char *const pattern[] = {"^\\p{L}+\\z", "^\\p{Nd}+\\z", "^[\\p{L}\\p{N}]+\\z", "[\\p{C}\\p{Z}]"};
@@ -301,7 +307,9 @@ static size_t match(jx *x, const jstr *s, int which, size_t from) {
     return at;
 }
 
-bool j_all_match(jx *x, const jstr *s, int which) { return s->len > 0 && match(x, s, which, 0) == 0; }
+bool j_all_match(jx *x, const jstr *s, int which) {
+    return s->len > 0 && match(x, s, which, 0) == 0;
+}
 
 size_t j_next_unprintable(jx *x, const jstr *s, size_t from) {
     size_t at = from >= s->len ? SIZE_MAX : match(x, s, J_RE_UNPRINTABLE, from);

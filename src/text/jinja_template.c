@@ -20,7 +20,8 @@ static size_t bad_utf8(const char *s, size_t len) {
         for (size_t k = 1; k < n; k++)
             if ((s[i + k] & 0xC0) != 0x80) return i;
         uint8_t d = n > 1 ? (uint8_t)s[i + 1] : 0;
-        if ((c == 0xE0 && d < 0xA0) || (c == 0xED && d > 0x9F) || (c == 0xF0 && d < 0x90) || (c == 0xF4 && d > 0x8F)) return i;
+        if ((c == 0xE0 && d < 0xA0) || (c == 0xED && d > 0x9F) || (c == 0xF0 && d < 0x90) || (c == 0xF4 && d > 0x8F))
+            return i;
         i += n;
     }
     return len;

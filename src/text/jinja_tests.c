@@ -1,10 +1,10 @@
 /* Tests (`is ...`) of chat templates. */
 #include "jinja.h"
 
-#define TEST(name, expr)                                           \
-    static jv name(jx *x, jv v, const jv *a, const jargs *raw) {   \
-        (void)x, (void)v, (void)a, (void)raw;                      \
-        return jv_bool(expr);                                      \
+#define TEST(name, expr)                                                                                               \
+    static jv name(jx *x, jv v, const jv *a, const jargs *raw) {                                                       \
+        (void)x, (void)v, (void)a, (void)raw;                                                                          \
+        return jv_bool(expr);                                                                                          \
     }
 
 static int64_t modulo(jx *x, jv v, jv n) { /* v % n, which must be a number; 2 stands for any fraction */
@@ -13,7 +13,8 @@ static int64_t modulo(jx *x, jv v, jv n) { /* v % n, which must be a number; 2 s
     return r.type == J_INT ? r.i : r.f == 0 ? 0 : r.f == 1 ? 1 : 2;
 }
 
-static bool same(jv a, jv b) { /* Python's `is`, as far as it is defined: equal scalars of one type are one object here */
+static bool same(jv a,
+                 jv b) { /* Python's `is`, as far as it is defined: equal scalars of one type are one object here */
     if (a.type != b.type) return false;
     switch ((jtype)a.type) {
     case J_NONE: return true;
@@ -26,8 +27,8 @@ static bool same(jv a, jv b) { /* Python's `is`, as far as it is defined: equal 
 }
 
 static bool is_sequence(jv v) {
-    bool no_index = v.type == J_SEQ && (v.q->kind == J_GENERATOR || v.q->kind == J_KEYS || v.q->kind == J_VALUES ||
-                                        v.q->kind == J_ITEMS);
+    bool no_index = v.type == J_SEQ &&
+                    (v.q->kind == J_GENERATOR || v.q->kind == J_KEYS || v.q->kind == J_VALUES || v.q->kind == J_ITEMS);
     return v.type == J_STR || v.type == J_DICT || v.type == J_UNDEF || (v.type == J_SEQ && !no_index);
 }
 
@@ -86,25 +87,45 @@ TEST(t_ge, j_compare(x, T_GE, v, a[0]))
 
 const jbuiltin *j_find_test(const char *name, size_t len) {
     static const jbuiltin table[] = {
-        {"odd", t_odd, "", 0},           {"even", t_even, "", 0},
+        {"odd", t_odd, "", 0},
+        {"even", t_even, "", 0},
         {"divisibleby", t_divisibleby, "num", 1},
-        {"defined", t_defined, "", 0},   {"undefined", t_undefined, "", 0},
-        {"none", t_none, "", 0},         {"boolean", t_boolean, "", 0},
-        {"true", t_true, "", 0},         {"false", t_false, "", 0},
-        {"integer", t_integer, "", 0},   {"float", t_float, "", 0},
-        {"number", t_number, "", 0},     {"string", t_string, "", 0},
-        {"mapping", t_mapping, "", 0},   {"sequence", t_sequence, "", 0},
-        {"iterable", t_iterable, "", 0}, {"callable", t_callable, "", 0},
-        {"lower", t_lower, "", 0},       {"upper", t_upper, "", 0},
-        {"sameas", t_sameas, "other", 1}, {"escaped", t_escaped, "", 0},
+        {"defined", t_defined, "", 0},
+        {"undefined", t_undefined, "", 0},
+        {"none", t_none, "", 0},
+        {"boolean", t_boolean, "", 0},
+        {"true", t_true, "", 0},
+        {"false", t_false, "", 0},
+        {"integer", t_integer, "", 0},
+        {"float", t_float, "", 0},
+        {"number", t_number, "", 0},
+        {"string", t_string, "", 0},
+        {"mapping", t_mapping, "", 0},
+        {"sequence", t_sequence, "", 0},
+        {"iterable", t_iterable, "", 0},
+        {"callable", t_callable, "", 0},
+        {"lower", t_lower, "", 0},
+        {"upper", t_upper, "", 0},
+        {"sameas", t_sameas, "other", 1},
+        {"escaped", t_escaped, "", 0},
         {"in", t_in, "seq", 1},
-        {"filter", t_filter, "", 0},     {"test", t_test, "", 0},
-        {"eq", t_eq, "/b", 1},  {"equalto", t_eq, "/b", 1},     {"==", t_eq, "/b", 1},
-        {"ne", t_ne, "/b", 1},  {"!=", t_ne, "/b", 1},
-        {"lt", t_lt, "/b", 1},  {"lessthan", t_lt, "/b", 1},    {"<", t_lt, "/b", 1},
-        {"le", t_le, "/b", 1},  {"<=", t_le, "/b", 1},
-        {"gt", t_gt, "/b", 1},  {"greaterthan", t_gt, "/b", 1}, {">", t_gt, "/b", 1},
-        {"ge", t_ge, "/b", 1},  {">=", t_ge, "/b", 1},
+        {"filter", t_filter, "", 0},
+        {"test", t_test, "", 0},
+        {"eq", t_eq, "/b", 1},
+        {"equalto", t_eq, "/b", 1},
+        {"==", t_eq, "/b", 1},
+        {"ne", t_ne, "/b", 1},
+        {"!=", t_ne, "/b", 1},
+        {"lt", t_lt, "/b", 1},
+        {"lessthan", t_lt, "/b", 1},
+        {"<", t_lt, "/b", 1},
+        {"le", t_le, "/b", 1},
+        {"<=", t_le, "/b", 1},
+        {"gt", t_gt, "/b", 1},
+        {"greaterthan", t_gt, "/b", 1},
+        {">", t_gt, "/b", 1},
+        {"ge", t_ge, "/b", 1},
+        {">=", t_ge, "/b", 1},
     };
     return J_IN_TABLE(table, name, len);
 }

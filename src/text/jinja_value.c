@@ -4,7 +4,8 @@
 
 #include "jinja.h"
 
-/* ---- undefined ---------------------------------------------------------------------------------------------------- */
+/* ---- undefined ----------------------------------------------------------------------------------------------------
+ */
 
 jv jv_undef(jx *x, const char *hint) {
     jundef *u = J_NEW(x, jundef);
@@ -27,11 +28,12 @@ void j_undefined_error(jx *x, jv v) {
     j_error(x, "'%s object' has no attribute '%.*s'", u->of, n, u->name->s);
 }
 
-/* ---- kinds -------------------------------------------------------------------------------------------------------- */
+/* ---- kinds --------------------------------------------------------------------------------------------------------
+ */
 
 const char *j_type_name(jv v) {
-    static const char *const seq[] = {"list", "tuple", "generator", "range", "dict_keys", "dict_values", "dict_items",
-                                      "tuple"};
+    static const char *const seq[] = {"list",      "tuple",       "generator",  "range",
+                                      "dict_keys", "dict_values", "dict_items", "tuple"};
     switch ((jtype)v.type) {
     case J_UNDEF: return "Undefined";
     case J_NONE: return "NoneType";
@@ -69,12 +71,19 @@ bool j_truth(jx *x, jv v) {
     }
 }
 
-bool j_is_number(jv v) { return v.type == J_BOOL || v.type == J_INT || v.type == J_FLOAT; }
-double j_to_double(jv v) { return v.type == J_FLOAT ? v.f : v.type == J_INT ? (double)v.i : (double)v.b; }
+bool j_is_number(jv v) {
+    return v.type == J_BOOL || v.type == J_INT || v.type == J_FLOAT;
+}
+double j_to_double(jv v) {
+    return v.type == J_FLOAT ? v.f : v.type == J_INT ? (double)v.i : (double)v.b;
+}
 
-/* ---- equality and order ------------------------------------------------------------------------------------------- */
+/* ---- equality and order -------------------------------------------------------------------------------------------
+ */
 
-static void too_deep(jx *x) { j_fail(x, IE_E_FULL, "chat template, line %d: values nested deeper than %d", x->line, J_MAX_NEST); }
+static void too_deep(jx *x) {
+    j_fail(x, IE_E_FULL, "chat template, line %d: values nested deeper than %d", x->line, J_MAX_NEST);
+}
 
 /* -1, 0, 1; 2 if one is NaN. Exact also where an integer does not fit a double. */
 static int cmp_numbers(jv a, jv b) {
@@ -136,7 +145,9 @@ static bool equal(jx *x, jv a, jv b, int depth) {
     }
 }
 
-bool j_equal(jx *x, jv a, jv b) { return equal(x, a, b, 0); }
+bool j_equal(jx *x, jv a, jv b) {
+    return equal(x, a, b, 0);
+}
 
 static int order(jx *x, jv a, jv b, const char *op, int depth) {
     j_charge(x, 1);
@@ -157,7 +168,9 @@ static int order(jx *x, jv a, jv b, const char *op, int depth) {
     j_error(x, "'%s' not supported between '%s' and '%s'", op, j_type_name(a), j_type_name(b));
 }
 
-int j_order(jx *x, jv a, jv b, const char *op) { return order(x, a, b, op, 0); }
+int j_order(jx *x, jv a, jv b, const char *op) {
+    return order(x, a, b, op, 0);
+}
 
 static uint32_t mix(uint64_t v) {
     v ^= v >> 33;
@@ -194,11 +207,16 @@ static uint32_t hash(jx *x, jv v, int depth) {
     j_error(x, "unhashable type: '%s'", j_type_name(v));
 }
 
-uint32_t j_hash(jx *x, jv v) { return hash(x, v, 0); }
+uint32_t j_hash(jx *x, jv v) {
+    return hash(x, v, 0);
+}
 
-/* ---- dictionaries ------------------------------------------------------------------------------------------------- */
+/* ---- dictionaries -------------------------------------------------------------------------------------------------
+ */
 
-jdict *j_dict(jx *x) { return J_NEW(x, jdict); }
+jdict *j_dict(jx *x) {
+    return J_NEW(x, jdict);
+}
 
 static void index_put(jdict *d, size_t entry) {
     size_t i = d->e[entry].hash & (d->icap - 1);
@@ -276,7 +294,8 @@ jseq *j_dict_seq(jx *x, const jdict *d, jseq_kind kind) {
     return q;
 }
 
-/* ---- sequences ---------------------------------------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------------------------------------------------
+ */
 
 jseq *j_seq(jx *x, jseq_kind kind, size_t n) {
     j_charge(x, n >> 4);

@@ -14,10 +14,13 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char CONVERSATION[] =
-    "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\","
-    "\"text\": \"h\\u00e9\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"1\", \"function\":"
+    "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": [{\"type\": "
+    "\"text\","
+    "\"text\": \"h\\u00e9\"}]}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"1\", "
+    "\"function\":"
     "{\"name\": \"f\", \"arguments\": {\"a\": [1, 2.5, true]}}}]}, {\"role\": \"tool\", \"content\": \"x</think>y\"}],"
-    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}], \"s\": \"a,b c\", \"n\": 5}";
+    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}], \"s\": \"a,b c\", "
+    "\"n\": 5}";
 
 static void check(const ie_rendered *r) {
     const char *at = r->text.data;

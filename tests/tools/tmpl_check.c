@@ -1,8 +1,9 @@
 /* Renders a chat template for a list of cases: tmpl_check TEMPLATE CASES.json
  *
- * CASES.json is an array of objects: "vars" (object), "bos", "eos" (strings), "gen" (add_generation_prompt), "now" (seconds
- * since 1970, for strftime_now). Writes a JSON array to stdout with one object for each case: {"text", "runs": [[length
- * in bytes, trusted], ...]} or {"error", "code"}; if the template does not parse, all have that error and "parse": true. */
+ * CASES.json is an array of objects: "vars" (object), "bos", "eos" (strings), "gen" (add_generation_prompt), "now"
+ * (seconds since 1970, for strftime_now). Writes a JSON array to stdout with one object for each case: {"text", "runs":
+ * [[length in bytes, trusted], ...]} or {"error", "code"}; if the template does not parse, all have that error and
+ * "parse": true. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Unit tests of the chat templates (src/text/template.h): rendering, trust runs, errors, limits, sharing by threads. The
- * comparison with jinja2 is tests/e2e/test_template.py. */
+/* Unit tests of the chat templates (src/text/template.h): rendering, trust runs, errors, limits, sharing by threads.
+ * The comparison with jinja2 is tests/e2e/test_template.py. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,8 @@
 
 #include "text/template.h"
 
-static const ie_template_env ENV = {.bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = true, .now = 86400};
+static const ie_template_env ENV = {
+    .bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = true, .now = 86400};
 
 /* The text with trusted runs in [], "ERROR: ..." for errors; to be freed. */
 static char *render(const char *source, const char *json) {
@@ -30,7 +31,8 @@ static char *render(const char *source, const char *json) {
             assert_ptr_equal(r.runs[i].s, at);
             assert_true(r.runs[i].len > 0 && (i == 0 || r.runs[i].trusted != r.runs[i - 1].trusted));
             at += r.runs[i].len;
-            assert_true(ie_buf_printf(&b, NULL, r.runs[i].trusted ? "[%.*s]" : "%.*s", (int)r.runs[i].len, r.runs[i].s));
+            assert_true(
+                ie_buf_printf(&b, NULL, r.runs[i].trusted ? "[%.*s]" : "%.*s", (int)r.runs[i].len, r.runs[i].s));
         }
         assert_ptr_equal(at, r.text.data + r.text.len);
         ie_rendered_free(&r);
@@ -48,7 +50,8 @@ static void expect(const char *source, const char *json, const char *want) {
 
 static void expect_error(const char *source, const char *json, const char *part) {
     char *got = render(source, json);
-    if (strncmp(got, "ERROR: ", 7) != 0 || !strstr(got, part)) fail_msg("%.60s: want an error with '%s', got '%.200s'", source, part, got);
+    if (strncmp(got, "ERROR: ", 7) != 0 || !strstr(got, part))
+        fail_msg("%.60s: want an error with '%s', got '%.200s'", source, part, got);
     free(got);
 }
 
@@ -76,8 +79,8 @@ static void test_marks_follow_text(void **state) {
     const char *vars = "{\"s\": \"us\"}";
     expect("{{ ('a' ~ s ~ 'b')[::-1] }}", vars, "[b]su[a]");
     expect("{{ ('a,' ~ s ~ ',b').split(',') | join('|') }}", vars, "[a|]us[|b]");
-    expect("{% set ns = namespace(t='') %}{% for i in range(3) %}{% set ns.t = ns.t + s + '.' %}{% endfor %}{{ ns.t }}", vars,
-           "us[.]us[.]us[.]");
+    expect("{% set ns = namespace(t='') %}{% for i in range(3) %}{% set ns.t = ns.t + s + '.' %}{% endfor %}{{ ns.t }}",
+           vars, "us[.]us[.]us[.]");
     /* A string that was extended in place still has its own length and marks. */
     expect("{% set a = 'x' + s %}{% set b = a + '1' %}{% set c = a + s %}{{ a }} {{ b }} {{ c }}", vars,
            "[x]us[ x]us[1 x]usus");
@@ -110,11 +113,15 @@ static void test_errors(void **state) {
 
 static void test_limits(void **state) {
     (void)state;
-    expect_error("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "{}", "evaluation steps");
+    expect_error("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "{}",
+                 "evaluation steps");
     expect_error("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{}", "nested deeper than 200");
     expect_error("{{ 'x' * 99999999999 }}", "{}", "more than 64 MB");
-    expect_error("{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = n.l + n.l %}{% endfor %}", "{}", "MB of memory");
-    expect_error("{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}", "{}", "more than");
+    expect_error("{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = n.l + n.l %}{% endfor %}", "{}",
+                 "MB of memory");
+    expect_error(
+        "{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}{{ n.l }}", "{}",
+        "more than");
     char *deep = malloc(20010);
     memset(deep, '(', 20000);
     memcpy(deep, "{{", 2);
@@ -154,7 +161,8 @@ static void *in_thread(void *arg) {
 static void test_shared_by_threads(void **state) {
     (void)state;
     ie_error err = {0};
-    const char *source = "{% set a = 'x\\n' 'y' + s %}{% for k in ['abc', 'abd'] %}{{ k }}{{ {k: a}['abc'] }}{% endfor %}";
+    const char *source =
+        "{% set a = 'x\\n' 'y' + s %}{% for k in ['abc', 'abd'] %}{{ k }}{{ {k: a}['abc'] }}{% endfor %}";
     ie_template *t = ie_template_new(source, strlen(source), &err);
     assert_non_null(t);
     ie_template *other = ie_template_new("{{ 'x' }}", 9, &err); /* freed while the first is in use */
