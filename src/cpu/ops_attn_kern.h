@@ -14,7 +14,7 @@
 
 /* Scores of n (1 .. QB) queries, ld floats apart, against IE_VW positions from `first` on. A vector of K holds IE_VPOS
  * positions times 8 partial sums; 8 vectors give one vector of scores. */
-IE_VEC void scores(const float *q, uint32_t ld, const uint32_t n, const uint16_t *k, uint32_t chunks, uint32_t first,
+IE_VEC void scores(const float *q, size_t ld, const uint32_t n, const uint16_t *k, uint32_t chunks, uint32_t first,
                    float scale, float *s) {
     vf a[QB][8];
     for (uint32_t j = 0; j < n; j++)
@@ -85,52 +85,61 @@ static void page_softmax(uint32_t q0, uint32_t q1, float *s, float *m, float *l,
     }
 }
 
-/* o[j][0 .. nv vectors) = o * c (when c is given), then += e[j][i] * v[i] for i in [i0, i1), ascending. */
-IE_VEC void values(float *o, uint32_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, uint32_t hdp,
-                   uint32_t i0, uint32_t i1, const float *c) {
+/* o[j][0 .. nv vectors) = o * c (with `scaled`), then += e[j][i] * v[i] for i in [i0, i1), ascending. */
+IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, size_t hdp,
+                   uint32_t i0, uint32_t i1, const float *c, const bool scaled) {
     vf a[VQ][VB];
-    for (uint32_t j = 0; j < n; j++)
-        for (uint32_t d = 0; d < nv; d++) a[j][d] = vf_load(o + j * ld + d * IE_VW);
-    if (c)
-        for (uint32_t j = 0; j < n; j++)
-            for (uint32_t d = 0; d < nv; d++) a[j][d] = vf_mul(a[j][d], vf_set1(c[j]));
-    for (uint32_t i = i0; i < i1; i++) {
-        vf w[VQ];
-        for (uint32_t j = 0; j < n; j++) w[j] = vf_set1(e[j * IE_PAGE + i]);
+#pragma GCC unroll 3
+    for (uint32_t j = 0; j < n; j++) {
+        vf f = vf_set1(scaled ? c[j] : 1.0f);
+#pragma GCC unroll 8
         for (uint32_t d = 0; d < nv; d++) {
-            vf x = vf_load_f16(v + i * hdp + d * IE_VW);
+            vf x = vf_load(o + j * ld + d * IE_VW);
+            a[j][d] = scaled ? vf_mul(x, f) : x;
+        }
+    }
+    const float *end = e + i1; /* pointers, so that the loop computes no 32-bit indices */
+    e += i0;
+    for (v += (size_t)i0 * hdp; e < end; e++, v += hdp) {
+        vf w[VQ];
+#pragma GCC unroll 3
+        for (size_t j = 0; j < n; j++) w[j] = vf_set1(e[j * IE_PAGE]);
+#pragma GCC unroll 8
+        for (size_t d = 0; d < nv; d++) {
+            vf x = vf_load_f16(v + d * IE_VW);
+#pragma GCC unroll 3
             for (uint32_t j = 0; j < n; j++) a[j][d] = vf_fma(w[j], x, a[j][d]);
         }
     }
+#pragma GCC unroll 3
     for (uint32_t j = 0; j < n; j++)
+#pragma GCC unroll 8
         for (uint32_t d = 0; d < nv; d++) vf_store(o + j * ld + d * IE_VW, a[j][d]);
 }
 
 /* All vectors of a head for n queries. A row of V may end inside the last vector (head sizes of 8 modulo 16): what is read
  * beyond belongs to the pool and only reaches padding lanes. */
-IE_VEC void values_head(float *o, uint32_t ld, const uint32_t n, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0,
-                        uint32_t i1, const float *c) {
-    uint32_t d = 0, nv = (hdp + IE_VW - 1u) / IE_VW;
-    for (; d + VB <= nv; d += VB) values(o + d * IE_VW, ld, n, VB, e, v + d * IE_VW, hdp, i0, i1, c);
+IE_VEC void values_head(float *o, size_t ld, const uint32_t n, const float *e, const uint16_t *v, size_t hdp, uint32_t i0,
+                        uint32_t i1, const float *c, const bool scaled) {
+    size_t d = 0, nv = (hdp + IE_VW - 1u) / IE_VW;
+    for (; d + VB <= nv; d += VB) values(o + d * IE_VW, ld, n, VB, e, v + d * IE_VW, hdp, i0, i1, c, scaled);
 #if IE_VW == 16u
-    if (d + 4u <= nv) values(o + d * IE_VW, ld, n, 4, e, v + d * IE_VW, hdp, i0, i1, c), d += 4u;
+    if (d + 4u <= nv) values(o + d * IE_VW, ld, n, 4, e, v + d * IE_VW, hdp, i0, i1, c, scaled), d += 4u;
 #endif
-    if (d + 2u <= nv) values(o + d * IE_VW, ld, n, 2, e, v + d * IE_VW, hdp, i0, i1, c), d += 2u;
-    if (d < nv) values(o + d * IE_VW, ld, n, 1, e, v + d * IE_VW, hdp, i0, i1, c);
+    if (d + 2u <= nv) values(o + d * IE_VW, ld, n, 2, e, v + d * IE_VW, hdp, i0, i1, c, scaled), d += 2u;
+    if (d < nv) values(o + d * IE_VW, ld, n, 1, e, v + d * IE_VW, hdp, i0, i1, c, scaled);
 }
 
-static void values_1(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
-                     const float *c) {
-    values_head(o, ld, 1, e, v, hdp, i0, i1, c);
-}
-static void values_2(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
-                     const float *c) {
-    values_head(o, ld, 2, e, v, hdp, i0, i1, c);
-}
-static void values_3(float *o, uint32_t ld, const float *e, const uint16_t *v, uint32_t hdp, uint32_t i0, uint32_t i1,
-                     const float *c) {
-    values_head(o, ld, 3, e, v, hdp, i0, i1, c);
-}
+#define VALUES(name, n, scaled)                                                                                              \
+    static void name(float *o, size_t ld, const float *e, const uint16_t *v, size_t hdp, uint32_t i0, uint32_t i1,           \
+                     const float *c) {                                                                                       \
+        values_head(o, ld, n, e, v, hdp, i0, i1, c, scaled);                                                                 \
+    }
+VALUES(values_1, 1, true)
+VALUES(values_2, 2, true)
+VALUES(values_3, 3, true)
+VALUES(values_more, 1, false)
+#undef VALUES
 
 static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, uint32_t q1, uint32_t page, const float *s,
                         const float *c, float *o) {
@@ -152,7 +161,7 @@ static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, 
         else values_1(to, ld, e, v, hdp, lo, hi, c + j);
         for (uint32_t i = 1; i < n; i++) {
             uint32_t end = ie_slot_hi(page, a->hi[j + i] - 1u);
-            if (end > hi) values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, end, NULL);
+            if (end > hi) values_more(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, end, NULL);
         }
     }
 }
