@@ -85,7 +85,7 @@ def _models():
     m["qwen3-hd48"] = Spec("qwen3", "Q8_0", heads=4, kv=2, hd=48)
     m["llama-hd40"] = Spec(fmt="Q4_0", heads=4, kv=4, hd=40, rope_dim=20)
     m["qwen2-hd80"] = Spec("qwen2", "IQ4_NL", heads=6, kv=2, hd=80, bias="qkv", rope_dim=32)
-    m["llama-hd320"] = Spec(fmt="Q4_K", embd=256, ff=256, heads=4, kv=2, hd=320)
+    m["llama-hd320"] = Spec(fmt="Q6_K", embd=256, ff=256, heads=4, kv=2, hd=320)
     m["qwen3-hd128-float"] = Spec("qwen3", "BF16", embd=100, ff=130, heads=3, kv=3, hd=128, eps=1e-6)
     m["llama-deep-k"] = Spec(fmt="Q6_K", embd=256, ff=4608, heads=4, kv=2, hd=64)  # 18 units of 8 blocks in 16 segments
     m["llama-mixed"] = Spec(fmt="Q4_0", embd=256, ff=256, heads=8, kv=4, hd=32, types={
@@ -154,7 +154,7 @@ def _tensors(w, s, rng):
     t.mat("token_embd.weight", s.vocab, s.embd, gain=4.0)
     for i in range(s.layers):
         p = f"blk.{i}."
-        shapes = [("attn_q", q, s.embd, 2.0), ("attn_k", kv, s.embd, 2.0), ("attn_v", kv, s.embd, 1.0), ("attn_output", s.embd, q, 1.0),
+        shapes = [("attn_q", q, s.embd, 1.2), ("attn_k", kv, s.embd, 1.2), ("attn_v", kv, s.embd, 1.0), ("attn_output", s.embd, q, 1.0),
                   ("ffn_gate", s.ff, s.embd, 1.0), ("ffn_up", s.ff, s.embd, 1.0), ("ffn_down", s.embd, s.ff, 1.0)]
         t.vec(p + "attn_norm.weight", s.embd, 1, 0.2)
         t.vec(p + "ffn_norm.weight", s.embd, 1, 0.2)

@@ -25,7 +25,7 @@ class Runner:
         return str(p)
 
     def run(self, *args, env=None, check=True, timeout=120, program="ie-run", text=True, **kw):
-        r = subprocess.run([self.path(program), *map(str, args)], capture_output=True, text=text, timeout=timeout,
+        r = subprocess.run([self.path(program), *map(str, args)], capture_output=True, text=text, timeout=timeout, errors="surrogateescape" if text else None,
                            env={**self.env, **(env or {})}, **kw)
         if check:
             assert r.returncode == 0, f"{program} {' '.join(map(str, args))}: exit {r.returncode}\n{r.stderr}"

@@ -1,9 +1,9 @@
 """The engine against tools/ref_forward.py: each op fed the engine's own inputs, and whole models.
 
 Ops: relative error (of a row's largest magnitude) at most 1e-6; integer parts and Q8 roundings exact but for ties.
-Models, with Q8 activations emulated: the median position's logits within 1e-5; where a position is off by more, a value
-must have been rounded to the other side of a tie (Q8) or to the neighbouring f16 (K, V) before it, and with the engine's
-side taken at those ties every position must be within 1e-5."""
+Models, with Q8 activations emulated and each position given the engine's K and V of earlier ones: the median position's
+logits within 1e-5; where a position is off by more, one of its values must have been rounded to the other side of a tie
+of Q8. With the engine's side taken at those ties every position must be within 1e-5."""
 import random
 
 import gguf
@@ -66,32 +66,31 @@ def test_ops_of_a_long_text(ie, tiny, tmp_path, name):
     check_ops(ie, tiny(name), some_ids(300), tmp_path)
 
 
-def check_model(ie, model, ids, tmp_path, vocab_rows=None, keep=True):
+def check_model(ie, model, ids, tmp_path, keep=True):
+    """Errors of the positions, without following the engine at ties."""
     t = ref.Trace(trace(ie, model, ids, tmp_path / "trace"))
     m = ref.Model(model, keep)
-    free = ref.row_errors(t.logits, ref.forward(m, ids, ref.Rounding()))
-    followed = ref.Rounding(t)
+    alone, followed = ref.Rounding(t, follow=False), ref.Rounding(t)
+    free = ref.row_errors(t.logits, ref.forward(m, ids, alone))
     forced = ref.row_errors(t.logits, ref.forward(m, ids, followed))
-    print(f"free: median {np.median(free):.1e} max {free.max():.1e}; at ties as the engine: max {forced.max():.1e}, "
-          f"{len(followed.ties)} ties")
-    assert not followed.faults, followed.faults[:5]
+    print(f"alone: median {np.median(free):.1e}, max {free.max():.1e}, {len(alone.gone)} of {len(ids)} positions with a Q8 tie; "
+          f"at ties as the engine: max {forced.max():.1e}")
+    assert not followed.faults and not alone.faults, (followed.faults + alone.faults)[:5]
     assert forced.max() <= LOGIT_LIMIT
-    first = min((tie[2] for tie in followed.ties), default=len(ids))  # position of the first tie
-    unexplained = [p for p in np.flatnonzero(free > LOGIT_LIMIT) if p < first]
-    assert not unexplained, f"positions {unexplained} differ, the first tie is at {first}"
-    return t, free
+    with_tie = {tie[2] for tie in alone.ties if tie[1] == "q8"}
+    unexplained = [p for p in np.flatnonzero(free > LOGIT_LIMIT) if p not in with_tie]
+    assert not unexplained, f"positions {unexplained} differ without a tie"
+    return free
 
 
 @pytest.mark.parametrize("name", tiny_models.MODELS)
 def test_logits(ie, tiny, tmp_path, name):
-    _, free = check_model(ie, tiny(name), some_ids(44), tmp_path)
-    assert np.median(free) <= LOGIT_LIMIT
+    assert np.median(check_model(ie, tiny(name), some_ids(44), tmp_path)) <= LOGIT_LIMIT
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_logits_of_a_long_text(ie, tiny, tmp_path, name):
-    """Ties accumulate over 300 positions, so only the explained differences count here."""
-    check_model(ie, tiny(name), some_ids(300), tmp_path)
+    assert np.median(check_model(ie, tiny(name), some_ids(300), tmp_path)) <= LOGIT_LIMIT
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16", "q8_0", "q6_k", "qwen3-hd48"])
@@ -113,9 +112,8 @@ def test_dumped_logits_are_those_of_the_ops(ie, tiny, tmp_path, name):
     assert np.array_equal(logits, t.logits)
 
 
-def test_ops_of_a_real_model(ie, smollm2, tmp_path):
-    check_ops(ie, smollm2, some_ids(3, 49152), tmp_path, keep=False)
-
-
-def test_logits_of_a_real_model(ie, smollm2, tmp_path):
-    check_model(ie, smollm2, [504, 2400, 314, 260], tmp_path, keep=False)
+def test_a_real_model(ie, smollm2, tmp_path):
+    """With 210 places where 576 or 1536 values are rounded, hardly a position is without a tie: no median here."""
+    ids = [504, 2400, 314]
+    check_ops(ie, smollm2, ids, tmp_path, keep=False)
+    check_model(ie, smollm2, ids, tmp_path, keep=False)
