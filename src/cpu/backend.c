@@ -14,11 +14,11 @@ static cpu_backend *of(ie_backend *be) { return (cpu_backend *)(void *)be; }
 /* ---- weights ------------------------------------------------------------------------------------------------------- */
 
 static ie_status weights_alloc(ie_backend *be, uint64_t bytes, ie_error *err) {
-    cpu_memory m;
-    if (of(be)->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
-    ie_status st = cpu_memory_get(&m, bytes, "weights", err);
-    of(be)->weights = m.p;
-    of(be)->weight_bytes = m.bytes;
+    cpu_backend *c = of(be);
+    if (c->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
+    ie_status st = cpu_memory_get(&c->weight_memory, bytes, "weights", err);
+    c->weights = c->weight_memory.p;
+    c->weight_bytes = c->weight_memory.bytes;
     return st;
 }
 
@@ -69,9 +69,13 @@ static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **ou
     st->d = *d;
     rc = cpu_memory_get(&st->arena, d->arena_bytes, "activations", err);
     if (!rc) rc = cpu_memory_get(&st->kv, kv_bytes + KV_SLACK, "KV pages", err);
-    if (rc) state_free(be, st);
-    else *out = st;
-    return rc;
+    if (rc) {
+        state_free(be, st);
+        return rc;
+    }
+    cpu_memory_touch(&st->arena);
+    *out = st;
+    return IE_OK;
 }
 
 static ie_status arena_range(const ie_state *st, uint64_t off, uint64_t bytes, ie_error *err) {
@@ -156,7 +160,7 @@ static void destroy(ie_backend *be) {
     cpu_backend *c = of(be);
     ie_pool_free(c->pool);
     cpu_profile_free(c->profile);
-    cpu_memory_put(&(cpu_memory){c->weights, c->weight_bytes});
+    cpu_memory_put(&c->weight_memory);
     free(c);
 }
 

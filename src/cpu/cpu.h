@@ -11,12 +11,21 @@
 
 typedef struct cpu_profile cpu_profile; /* profile.c */
 
+/* Memory from the system: zeroed, pages taken when first touched. */
+typedef struct {
+    void *p;
+    uint64_t bytes;
+    void *map; /* what was mapped, p aligned inside it */
+    uint64_t map_bytes;
+} cpu_memory;
+
 typedef struct {
     ie_backend be; /* first: the public handle */
     ie_pool *pool;
     const ie_mm_table *mm;
     const ie_ops_table *ops;
-    uint8_t *weights;
+    cpu_memory weight_memory;
+    uint8_t *weights; /* its bytes */
     uint64_t weight_bytes;
     cpu_profile *profile; /* NULL unless IE_PROFILE=1 */
     char about[64];
@@ -36,12 +45,6 @@ typedef struct {
     uint32_t max_nq;          /* queries of the largest block and op */
     uint64_t thread_floats;   /* scratch of one thread */
 } cpu_attn_plan;
-
-/* Memory from the system: zeroed, pages taken when first touched. */
-typedef struct {
-    void *p;
-    uint64_t bytes;
-} cpu_memory;
 
 struct ie_state {
     ie_state_desc d;
@@ -105,6 +108,7 @@ ie_status cpu_profile_print(cpu_profile *p, ie_buf *out, ie_error *err);
 /* ---- memory.c ------------------------------------------------------------------------------------------------------- */
 
 ie_status cpu_memory_get(cpu_memory *m, uint64_t bytes, const char *what, ie_error *err);
+void cpu_memory_touch(const cpu_memory *m); /* makes the system provide all pages now, not inside the first step */
 void cpu_memory_put(cpu_memory *m);
 
 #endif

@@ -67,28 +67,47 @@ static void swiglu(cpu_run *r, const ie_op *op, uint32_t t, uint32_t at, uint32_
     put(r, op, t, at, y, n);
 }
 
+/* How a matrix is shared out: half tiles of rows times blocks of tokens, `grain` half tiles at a time. With enough tokens
+ * each thread has a block of them, the same in every op (the other ops share out tokens too), so that activations stay in
+ * the caches of the core that wrote them; with few tokens all threads work on all of them. */
+typedef struct {
+    uint32_t groups, blocks; /* token groups of IE_DECODE_T, and the blocks that they form */
+    uint32_t halves, grain;  /* half tiles, rounded up to whole takes */
+} share;
+
+static share matmul_share(const cpu_run *r, const ie_op *op) {
+    uint32_t threads = ie_pool_threads(r->cpu->pool), halves = (r->w->mat[op->mat].rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
+    share s = {.groups = (cpu_rows(r, op) + IE_DECODE_T - 1u) / IE_DECODE_T};
+    /* At least two groups a block: a block of one token would be taken for the layout of a single token. */
+    s.blocks = s.groups >= 2 * threads ? threads : 1;
+    uint32_t each = halves * s.blocks / (threads * TAKES);
+    s.grain = each < 2 ? (halves * s.blocks >= 4 * threads ? 2 : 1) : each / 2 * 2;
+    s.halves = (halves + s.grain - 1u) / s.grain * s.grain;
+    return s;
+}
+
 static void matmul(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
     const ie_mat *m = &r->w->mat[op->mat];
-    uint32_t end = i1 * IE_MM_ROWS < m->rows ? i1 * IE_MM_ROWS : m->rows;
+    share s = matmul_share(r, op);
+    uint32_t block = i0 / s.halves, row0 = i0 % s.halves * IE_MM_ROWS, row1 = row0 + (i1 - i0) * IE_MM_ROWS;
+    if (row0 >= m->rows) return;
+    uint32_t t0 = ie_share(s.groups, block, s.blocks) * IE_DECODE_T, t1 = ie_share(s.groups, block + 1u, s.blocks) * IE_DECODE_T;
+    uint32_t rows = cpu_rows(r, op);
+    const uint32_t *q8 = op->src_q8 ? cpu_q8(r, op->src) : NULL;
     ie_mm_args a = {
         .mat = m,
         .w = (const uint32_t *)(const void *)(r->cpu->weights + m->off),
-        .x = op->src_q8 ? (const void *)cpu_q8(r, op->src) : (const void *)src_row(r, op, 0),
+        .x = q8 ? (const void *)(q8 + (uint64_t)ie_q8_at(t0, 0, ie_nblk(m->cols), ie_q8_group(rows)) * IE_Q8_WORDS)
+                : (const void *)src_row(r, op, t0),
         .x_ld = op->src_ld,
-        .t = cpu_rows(r, op),
+        .t = (t1 < rows ? t1 : rows) - t0,
         .bias = op->vec == IE_NO_W ? NULL : cpu_vec(r, op->vec),
-        .res = op->res == IE_NO_OFF ? NULL : cpu_f32(r, op->res) + op->dst_at,
+        .res = op->res == IE_NO_OFF ? NULL : cpu_f32(r, op->res) + (uint64_t)t0 * op->dst_ld + op->dst_at,
         .res_ld = op->dst_ld,
-        .y = dst_row(r, op, 0),
+        .y = dst_row(r, op, t0),
         .y_ld = op->dst_ld,
     };
-    r->cpu->mm->mm(&a, i0 * IE_MM_ROWS, end);
-}
-
-/* Half tiles at a time: whole tiles where there are enough, and a few takes for each thread. */
-static uint32_t matmul_grain(const cpu_run *r, uint32_t halves) {
-    uint32_t share = halves / (ie_pool_threads(r->cpu->pool) * TAKES);
-    return share < 2 ? (halves >= 4 * ie_pool_threads(r->cpu->pool) ? 2 : 1) : share / 2 * 2;
+    r->cpu->mm->mm(&a, row0, row1 < m->rows ? row1 : m->rows);
 }
 
 uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
@@ -105,9 +124,9 @@ uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
         return n;
     }
     case OP_MATMUL: {
-        uint32_t halves = (r->w->mat[op->mat].rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
-        *grain = matmul_grain(r, halves);
-        return rows ? halves : 0;
+        share s = matmul_share(r, op);
+        *grain = s.grain;
+        return rows ? s.halves * s.blocks : 0;
     }
     case OP_ROPE_KV: *grain = rows > 1 ? op->n_head + op->n_kv : 8; return rows * (op->n_head + op->n_kv);
     case OP_ATTN: return cpu_attn_pieces(r, op);
