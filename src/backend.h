@@ -1,7 +1,7 @@
 /* What a backend must do. The CPU backend is src/cpu/backend.c; GPU backends implement the same table.
  *
  * A backend holds one model's weight memory and any number of *states* (one per context): an arena for the activations of
- * a step, a pool of KV pages, and later recurrent state. It knows ops, not models. */
+ * a step, a pool of KV pages, and recurrent state. It knows ops, not models. */
 #ifndef IE_BACKEND_H
 #define IE_BACKEND_H
 
@@ -15,16 +15,39 @@ typedef struct ie_state ie_state;
  *   byte of (page, layer, head) = ((page * n_layer + layer) * n_kv + head) * hdp * 32 * 2 elements * 2 bytes. */
 typedef struct {
     uint32_t n_layer, n_kv, hd;
+    uint8_t f32; /* elements are f32 (IE_ACT=f32) */
 } ie_kv_shape;
 
 static inline uint64_t ie_kv_head_elems(const ie_kv_shape *s) { return (uint64_t)ie_head_pad(s->hd) * IE_PAGE * 2u; }
 static inline uint64_t ie_kv_page_bytes(const ie_kv_shape *s) {
-    return (uint64_t)s->n_layer * s->n_kv * ie_kv_head_elems(s) * 2u;
+    return (uint64_t)s->n_layer * s->n_kv * ie_kv_head_elems(s) * (s->f32 ? 4u : 2u);
+}
+
+/* The recurrent layers of a model (Gated DeltaNet), all alike; n_layer 0: none. For each sequence and layer a backend keeps
+ *   the state S of each value head at a position `base`, f32 [hd / 32][hd][32]: element (key i, value j) at
+ *     (j / 32 * hd + i) * 32 + j % 32;
+ *   the 3 inputs of the convolution before base; and
+ *   a log of the inputs (q | k | v before the convolution, then beta and log decay) of positions base .. base + 31.
+ * A step replays what the log holds from base up to its first position, so a sequence can go on from any position that the
+ * log reaches. A state at base 0 is zero and never read. */
+typedef struct {
+    uint32_t n_layer, n_k, n_v, hd; /* key heads, value heads (a multiple), size of both: a multiple of 32, at most 256 */
+} ie_gdn_shape;
+
+#define IE_GDN_TAPS 4u
+#define IE_GDN_MAX_HD 256u
+
+static inline uint64_t ie_gdn_channels(const ie_gdn_shape *s) { return (2u * (uint64_t)s->n_k + s->n_v) * s->hd; }
+static inline uint64_t ie_gdn_log_row(const ie_gdn_shape *s) { return ie_gdn_channels(s) + 2u * (uint64_t)s->n_v; }
+/* Bytes of one sequence. */
+static inline uint64_t ie_gdn_seq_bytes(const ie_gdn_shape *s) {
+    return 4u * s->n_layer * ((uint64_t)s->n_v * s->hd * s->hd + (IE_LOG_SLOTS + IE_GDN_TAPS) * ie_gdn_log_row(s));
 }
 
 typedef struct {
     uint64_t arena_bytes;
     ie_kv_shape kv;
+    ie_gdn_shape gdn;
     uint32_t n_pages;
     uint32_t n_seq;
     uint32_t max_t;         /* tokens of the largest batch */
@@ -69,6 +92,16 @@ typedef struct {
     const void *(*host_ptr)(ie_backend *be, ie_state *st, uint64_t off);
     /* One KV page onto another (a partial page that two sequences share a prefix of). */
     ie_status (*page_copy)(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);
+    /* Recurrent state (ie_gdn_shape). rewind: makes sequence seq go on from position pos, at most where it is; 0 always
+     * works, otherwise IE_E_UNSUPPORTED where the log does not reach back to pos. Models without recurrent layers: nothing
+     * to do. */
+    ie_status (*seq_rewind)(ie_backend *be, ie_state *st, uint32_t seq, uint32_t pos, ie_error *err);
+    /* The recurrent state of a sequence and one KV page as bytes: seq_bytes and ie_kv_page_bytes of them. */
+    uint64_t (*seq_bytes)(ie_backend *be, ie_state *st);
+    ie_status (*seq_save)(ie_backend *be, ie_state *st, uint32_t seq, void *dst, ie_error *err);
+    ie_status (*seq_load)(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err);
+    ie_status (*page_save)(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err);
+    ie_status (*page_load)(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err);
     /* Free memory for weights and states in bytes, 0 = not known. */
     uint64_t (*memory_free)(ie_backend *be);
     /* Runs fn(ctx, i) for i in [0, n) on the backend's host threads (loading uses it too). */

@@ -42,7 +42,7 @@ struct ie_ctx {
 
 static uint64_t state_bytes(const ie_ctx *c, int32_t n_ctx) {
     uint64_t pages = (uint64_t)c->n_seq * (((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE);
-    return c->plan.arena_bytes + pages * ie_kv_page_bytes(&c->m->kv) + (uint64_t)n_ctx * c->m->hp.rope.dim * 4;
+    return c->plan.arena_bytes + pages * ie_kv_page_bytes(&c->m->kv) + (uint64_t)c->n_seq * ie_gdn_seq_bytes(&c->m->gdn) + (uint64_t)n_ctx * c->m->hp.rope.dim * 4;
 }
 
 /* The context's length: as asked, or the model's, or the most that memory holds. */
@@ -102,7 +102,7 @@ static ie_status init(ie_ctx *c, const ie_ctx_params *p, ie_error *err) {
     c->chunk = chunk;
     if (st) return st;
     uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
-    ie_state_desc d = {.arena_bytes = arena, .kv = c->m->kv, .n_pages = c->n_pages, .n_seq = (uint32_t)c->n_seq,
+    ie_state_desc d = {.arena_bytes = arena, .kv = c->m->kv, .gdn = c->m->gdn, .n_pages = c->n_pages, .n_seq = (uint32_t)c->n_seq,
                        .max_t = (uint32_t)max_t, .pages_per_seq = c->pages_per_seq, .rope_half = c->m->hp.rope.dim / 2,
                        .rope = c->rope};
     return c->m->be->api->state_new(c->m->be, &d, &c->st, err);
@@ -177,6 +177,9 @@ ie_status ie_seq_truncate(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
     if (st) return st;
     if (len < 0 || len > c->seq[seq].len)
         return ie_fail(err, IE_E_ARG, "sequence %d holds %d positions; it cannot be cut to %d", seq, c->seq[seq].len, len);
+    ie_backend *be = c->m->be;
+    if (len < c->seq[seq].len || len == 0) st = be->api->seq_rewind(be, c->st, (uint32_t)seq, (uint32_t)len, err);
+    if (st) return st;
     c->seq[seq].len = len;
     return set_pages(c, seq, len, err);
 }
@@ -189,7 +192,10 @@ ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, 
     int32_t same = 0, limit = c->seq[seq].len < n - 1 ? c->seq[seq].len : n - 1;
     while (same < limit && c->seq[seq].token[same] == tokens[same]) same++;
     *have = same;
-    return ie_seq_truncate(c, seq, same, err);
+    st = ie_seq_truncate(c, seq, same, err);
+    if (st != IE_E_UNSUPPORTED) return st;
+    *have = 0; /* a recurrent state cannot go back that far: from the beginning */
+    return ie_seq_truncate(c, seq, 0, err);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------------------------------- */

@@ -23,12 +23,19 @@ static const env_row rows[IE_ENV_COUNT] = {
                         "Threads of the CPU backend when no option gives their number. Default: the cores that affinity "
                         "and the control group's CPU quota leave to the process."},
     [IE_ENV_PREFILL] = {"IE_PREFILL", V_CHOICE, "decode", "",
-                        "decode: prompts are computed in decode's order of operations. The CPU backend always does, so "
-                        "there it changes nothing."},
+                        "decode: prompts are computed in decode's order of operations. On the CPU only Gated DeltaNet layers "
+                        "have another one, so there it means IE_GDN_CHUNK=0."},
     [IE_ENV_JOIN] = {"IE_JOIN", V_SWITCH, "0|1", "1",
                      "Join q, k, v and gate, up into one matrix each where their types are equal. Same bits either way."},
     [IE_ENV_Q6K_AS_Q8] = {"IE_Q6K_AS_Q8", V_SWITCH, "0|1", "0",
                           "Load Q6_K matrices as Q8_0 (approximate: requantised; more memory)."},
+    [IE_ENV_ACT] = {"IE_ACT", V_CHOICE, "q8|f32", "q8",
+                    "f32: activations stay floats for all matrices, keys and values are kept as floats (for debugging: slow)."},
+    [IE_ENV_GDN_CHUNK] = {"IE_GDN_CHUNK", V_SWITCH, "0|1", "1",
+                          "Take prompts through Gated DeltaNet layers in segments of 32 positions; 0: token by token."},
+    [IE_ENV_GDN_CHECK] = {"IE_GDN_CHECK", V_SWITCH, "0|1", "0",
+                          "Compute each prompt's Gated DeltaNet layers by segments and token by token; the largest differences "
+                          "of results and states are printed with the figures at the end."},
     [IE_ENV_PROFILE] = {"IE_PROFILE", V_SWITCH, "0|1", "0",
                         "Time every op and print a table by kind and by layer at the end."},
     [IE_ENV_PROFILE_CSV] = {"IE_PROFILE_CSV", V_PATH, "FILE", "",

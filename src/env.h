@@ -13,6 +13,9 @@ typedef enum {
     IE_ENV_PREFILL,
     IE_ENV_JOIN,
     IE_ENV_Q6K_AS_Q8,
+    IE_ENV_ACT,
+    IE_ENV_GDN_CHUNK,
+    IE_ENV_GDN_CHECK,
     IE_ENV_PROFILE,
     IE_ENV_PROFILE_CSV,
     IE_ENV_COUNT

@@ -46,8 +46,14 @@ uint32_t ie_op_operands(const ie_op *op, const ie_weights *w, uint32_t t, uint32
     case OP_QUANT: out[0] = floats(op->src, op->src_ld, op->src_at, op->n, rows, false); break;
     case OP_SWIGLU: out[0] = floats(op->src, op->src_ld, op->src_at, 2u * (uint64_t)op->n, rows, false); break;
     case OP_ROWS: out[0] = floats(op->src, op->src_ld, op->src_at, op->n, t, false); break;
-    case OP_ROPE_KV: out[0] = floats(op->src, op->src_ld, op->src_at, q + 2u * kv, rows, true); return 1;
-    case OP_ATTN: out[0] = floats(op->src, op->src_ld, op->src_at, q, rows, false); return 1 + outputs(op, q, rows, out + 1);
+    case OP_ROPE_KV: out[0] = floats(op->src, op->src_ld, op->src_at, ie_op_q_floats(op) + 2u * kv, rows, true); return 1;
+    case OP_ATTN:
+        out[0] = floats(op->src, op->src_ld, op->src_at, ie_op_q_floats(op), rows, false);
+        return 1 + outputs(op, q, rows, out + 1);
+    case OP_CONV:
+    case OP_GDN: /* the recurrence leaves its unnormalised result in v's place */
+        out[0] = floats(op->src, op->src_ld, op->src_at, ie_op_gdn_floats(op), rows, true);
+        return op->kind == OP_CONV ? 1 : 1 + outputs(op, q, rows, out + 1);
     case OP_MATMUL: {
         const ie_mat *m = &w->mat[op->mat];
         uint32_t k = 1;
@@ -134,6 +140,19 @@ static ie_cost cost_swiglu(const ie_op *op, const ie_weights *w, uint32_t rows, 
     return (ie_cost){.act_bytes = act_bytes(op, w, rows), .flops = 20u * (uint64_t)rows * op->n};
 }
 
+static ie_cost cost_conv(const ie_op *op, const ie_weights *w, uint32_t rows, uint32_t ctx) {
+    (void)ctx;
+    return (ie_cost){.weight_bytes = 16u * ie_op_channels(op), .act_bytes = act_bytes(op, w, rows),
+                     .flops = 30u * (uint64_t)rows * ie_op_channels(op)};
+}
+
+/* The state is read and written once for each sequence: counted for one. */
+static ie_cost cost_gdn(const ie_op *op, const ie_weights *w, uint32_t rows, uint32_t ctx) {
+    (void)ctx;
+    uint64_t state = (uint64_t)op->n_head * op->hd * op->hd;
+    return (ie_cost){.act_bytes = act_bytes(op, w, rows), .kv_bytes = 8u * state, .flops = 7u * rows * state};
+}
+
 const ie_op_info ie_op_table[OP_KINDS] = {
     [OP_EMBED] = {"embed", "mat -> dst", "dst[t] = mat[token[t]] * scale", cost_embed},
     [OP_RMSNORM] = {"rmsnorm", "src vec -> dst q8", "y = x * (1 / sqrt(mean(x^2) + eps)) * vec", cost_norm},
@@ -142,5 +161,7 @@ const ie_op_info ie_op_table[OP_KINDS] = {
     [OP_ROPE_KV] = {"rope_kv", "src (vec) (vec2) -> src, pages", "rotate q and k; k, v to the sequence's pages", cost_rope},
     [OP_ATTN] = {"attn", "src, pages -> dst q8", "out = softmax(scale * q . K) . V per head", cost_attn},
     [OP_SWIGLU] = {"swiglu", "src -> dst q8", "y[i] = silu(src[i]) * src[n + i]", cost_swiglu},
+    [OP_CONV] = {"conv", "src vec vec2 -> src, log", "q, k, v = silu(conv4(src)); q, k /= |.|; beta = sigmoid, alpha = log decay", cost_conv},
+    [OP_GDN] = {"gdn", "src, state vec -> dst q8", "S = e^alpha S + k d^T, d = beta (v - e^alpha S^T k); y = rmsnorm(S^T q) * vec * silu(z)", cost_gdn},
     [OP_ROWS] = {"rows", "src -> dst", "dst[j] = src[out[j]]", cost_rows},
 };

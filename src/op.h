@@ -37,6 +37,9 @@ typedef enum {
     OP_ROPE_KV, /* per-head RMSNorm (vec: q, vec2: k; optional), RoPE of q (in place) and k, k and v to the KV pages */
     OP_ATTN,    /* attention of q over the sequence's pages; to dst (f32) and / or q8 */
     OP_SWIGLU,  /* dst / q8 [t][i] = silu(src[t][i]) * src[t][n + i] */
+    OP_CONV,    /* Gated DeltaNet, first half, in place: causal convolution over 4 tokens and SiLU of q | k | v, L2 norm of q
+                   and k heads, beta and log decay of each value head (vec: [channels][4] taps; vec2: ssm_a | dt bias) */
+    OP_GDN,     /* second half: the gated delta rule over the sequence's state, RMSNorm * vec * silu(z); to dst and / or q8 */
     OP_ROWS,    /* gather the rows whose logits are asked for: dst[j] = src[batch.out[j]] */
     OP_KINDS
 } ie_op_kind;
@@ -57,8 +60,11 @@ typedef struct {
     uint32_t n_head, n_kv, hd;
     uint32_t rope_dim;    /* dimensions rotated */
     uint8_t rope_neox;    /* pairs (i, i + rope_dim / 2) instead of (2i, 2i + 1) */
-    int32_t kv_layer;     /* index among the layers that have KV pages */
+    int32_t kv_layer;     /* index among the layers that have KV pages (CONV, GDN: among the recurrent ones) */
     uint32_t window;      /* sliding window in positions, 0 = none */
+    uint8_t gated;        /* ROPE_KV, ATTN: a gate of hd floats follows each query; ATTN: output times sigmoid(gate) */
+    /* CONV, GDN: n_kv key heads and n_head value heads of hd. A row holds q | k | v | z | beta | alpha; CONV leaves the log
+     * decay in alpha's place. */
 } ie_op;
 
 typedef struct {
@@ -66,6 +72,14 @@ typedef struct {
     ie_op *ops;
     uint32_t n, cap;
 } ie_oplist;
+
+/* Floats of the queries in a row of ROPE_KV and ATTN (gates included). */
+static inline uint64_t ie_op_q_floats(const ie_op *op) { return (uint64_t)op->n_head * op->hd * (op->gated ? 2u : 1u); }
+/* CONV, GDN: channels of q | k | v, and floats of a whole row. */
+static inline uint64_t ie_op_channels(const ie_op *op) { return (2u * (uint64_t)op->n_kv + op->n_head) * op->hd; }
+static inline uint64_t ie_op_gdn_floats(const ie_op *op) {
+    return ie_op_channels(op) + (uint64_t)op->n_head * op->hd + 2u * (uint64_t)op->n_head;
+}
 
 /* Appends a copy of *op. */
 ie_status ie_oplist_add(ie_oplist *l, const ie_op *op, ie_error *err);

@@ -73,6 +73,11 @@ static float *shared_part(const cpu_run *r, uint32_t item) {
 
 /* ---- a share of the work ------------------------------------------------------------------------------------------- */
 
+/* A query; its gate follows it where the op has gates. */
+static float *query_at(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head) {
+    return cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at + (uint64_t)head * op->hd * (op->gated ? 2u : 1u);
+}
+
 /* Outputs of all queries of a block from its partials. */
 static void join(cpu_run *r, const ie_op *op, const cpu_block *b, uint32_t head0, const ie_attn_block *a, uint32_t part0, float *part) {
     uint32_t group = op->n_head / op->n_kv, g = ie_q8_group(r->step->n), nblk = ie_nblk(op->n_head * op->hd);
@@ -83,6 +88,7 @@ static void join(cpu_run *r, const ie_op *op, const cpu_block *b, uint32_t head0
         float *y = out;
         if (op->dst != IE_NO_OFF) y = cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + head * op->hd;
         r->cpu->ops->attn_join(part + (k0 - part0) * ie_attn_part_floats(a->nq, op->hd), k1 - k0, i, a->nq, op->hd, y);
+        if (op->gated) r->cpu->ops->gate(y, query_at(r, op, t, head) + op->hd, op->hd, y);
         if (op->q8 == IE_NO_OFF) continue;
         uint32_t *q = cpu_q8(r, op->q8) + (uint64_t)ie_q8_at(t, head * op->hd / IE_BLOCK, nblk, g) * IE_Q8_WORDS;
         if (!r->cpu->mm->q8(y, op->hd, q, g)) cpu_bad(r, op);
@@ -107,7 +113,7 @@ static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t ite
         uint32_t t = b->t0 + i / group, pos = (uint32_t)s->pos[t];
         lo[i] = ie_att_first(pos, op->window);
         hi[i] = pos + 1u;
-        const float *q = cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at + (kv_head * group + i % group) * hd;
+        const float *q = query_at(r, op, t, kv_head * group + i % group);
         memcpy(scratch + (uint64_t)i * ld, q, hd * sizeof *q);
         memset(scratch + (uint64_t)i * ld + hd, 0, (ld - hd) * sizeof *q);
     }
@@ -151,7 +157,7 @@ void cpu_rope_work(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
     uint32_t heads = op->n_head + op->n_kv, half = op->rope_dim / 2u, hd = op->hd;
     for (uint32_t i = i0; i < i1; i++) {
         uint32_t t = i / heads, head = i % heads, pos = (uint32_t)s->pos[t];
-        float *row = cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at, *x = row + (uint64_t)head * hd;
+        float *kv = query_at(r, op, t, op->n_head), *x = head < op->n_head ? query_at(r, op, t, head) : kv + (uint64_t)(head - op->n_head) * hd;
         const float *cs = half ? r->st->d.rope + (uint64_t)pos * half * 2u : NULL;
         if (head < op->n_head) {
             if (op->vec != IE_NO_W) ops->head_norm(x, cpu_vec(r, op->vec), hd, op->eps);

@@ -41,6 +41,7 @@ static void state_free(ie_backend *be, ie_state *st) {
     cpu_memory_put(&st->arena);
     cpu_memory_put(&st->kv);
     cpu_memory_put(&st->scratch);
+    cpu_gdn_free(st);
     free(st->no_barrier);
     free(st);
 }
@@ -69,6 +70,7 @@ static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **ou
     st->d = *d;
     rc = cpu_memory_get(&st->arena, d->arena_bytes, "activations", err);
     if (!rc) rc = cpu_memory_get(&st->kv, kv_bytes + KV_SLACK, "KV pages", err);
+    if (!rc) rc = cpu_gdn_new(of(be), st, err);
     if (rc) {
         state_free(be, st);
         return rc;
@@ -112,6 +114,48 @@ static ie_status page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t 
     return IE_OK;
 }
 
+static ie_status seq_rewind(ie_backend *be, ie_state *st, uint32_t seq, uint32_t pos, ie_error *err) {
+    (void)be;
+    return cpu_gdn_rewind(st, seq, pos, err);
+}
+
+static uint64_t seq_bytes(ie_backend *be, ie_state *st) {
+    (void)be;
+    return cpu_gdn_bytes(st);
+}
+
+static ie_status seq_save(ie_backend *be, ie_state *st, uint32_t seq, void *dst, ie_error *err) {
+    (void)be;
+    return cpu_gdn_copy(st, seq, dst, true, err);
+}
+
+static ie_status seq_load(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err) {
+    (void)be;
+    return cpu_gdn_copy(st, seq, (uint8_t *)(uintptr_t)src, false, err); /* only read */
+}
+
+static ie_status page_at(ie_state *st, uint32_t page, uint8_t **at, ie_error *err) {
+    if (page >= st->d.n_pages) return ie_fail(err, IE_E_ARG, "page %u: the pool has %u", page, st->d.n_pages);
+    *at = (uint8_t *)st->kv.p + page * ie_kv_page_bytes(&st->d.kv);
+    return IE_OK;
+}
+
+static ie_status page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err) {
+    (void)be;
+    uint8_t *at = NULL;
+    ie_status rc = page_at(st, page, &at, err);
+    if (!rc) memcpy(dst, at, (size_t)ie_kv_page_bytes(&st->d.kv));
+    return rc;
+}
+
+static ie_status page_load(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err) {
+    (void)be;
+    uint8_t *at = NULL;
+    ie_status rc = page_at(st, page, &at, err);
+    if (!rc) memcpy(at, src, (size_t)ie_kv_page_bytes(&st->d.kv));
+    return rc;
+}
+
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
 static void walk(void *ctx, uint32_t thread) {
@@ -133,9 +177,11 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
     cpu_run r = {.cpu = of(be), .st = st, .w = w, .list = l, .first = first, .last = last, .step = step};
     ie_status rc = cpu_check(&r, err);
     if (!rc) rc = cpu_attn_prepare(&r, err);
+    if (!rc) rc = cpu_gdn_prepare(&r, err);
     if (rc || first == last) return rc;
     ie_pool_run(r.cpu->pool, walk, &r);
     uint32_t bad = atomic_load_explicit(&r.bad, memory_order_relaxed);
+    cpu_gdn_commit(&r, !bad);
     if (!bad) return IE_OK;
     const ie_op *op = &l->ops[bad - 1];
     return ie_fail(err, IE_E_NUMERIC, "the result of %s in layer %d is not finite", ie_op_table[op->kind].name, op->layer);
@@ -177,6 +223,12 @@ static const ie_backend_api api = {
     .write = write_arena,
     .host_ptr = host_ptr,
     .page_copy = page_copy,
+    .seq_rewind = seq_rewind,
+    .seq_bytes = seq_bytes,
+    .seq_save = seq_save,
+    .seq_load = seq_load,
+    .page_save = page_save,
+    .page_load = page_load,
     .memory_free = memory_free,
     .parallel = parallel,
     .profile = profile,

@@ -54,7 +54,7 @@ static ie_status check_batch(const cpu_run *r, ie_error *err) {
     uint32_t window = 0;
     for (uint32_t i = r->first; i < r->last; i++) {
         const ie_op *op = &r->list->ops[i];
-        kv |= op->kind == OP_ROPE_KV || op->kind == OP_ATTN;
+        kv |= op->kind == OP_ROPE_KV || op->kind == OP_ATTN || op->kind == OP_CONV || op->kind == OP_GDN;
         rope |= op->kind == OP_ROPE_KV && op->rope_dim;
         if (op->kind == OP_ATTN) {
             window = attn && (!window || !op->window) ? 0 : op->window > window ? op->window : window;
@@ -108,6 +108,13 @@ static const char *op_wrong(const cpu_run *r, const ie_op *op) {
         if (op->rope_dim % 2u || op->rope_dim > op->hd || (op->rope_dim && (op->rope_dim / 2u != d->rope_half || !d->rope)))
             return "bad RoPE dimension";
         return vec_ok(r, op->vec, op->hd, true) && vec_ok(r, op->vec2, op->hd, true) ? NULL : "bad norm vector";
+    case OP_CONV:
+    case OP_GDN:
+        if (!src || op->src_q8 || op->n_head != d->gdn.n_v || op->n_kv != d->gdn.n_k || op->hd != d->gdn.hd) return "bad input or heads";
+        if (op->kv_layer < 0 || (uint32_t)op->kv_layer >= d->gdn.n_layer) return "no such recurrent layer";
+        if (op->kind == OP_GDN) return !out || !vec_ok(r, op->vec, op->hd, false) ? "bad output or norm vector" : NULL;
+        return vec_ok(r, op->vec, (uint32_t)ie_op_channels(op) * IE_GDN_TAPS, false) && vec_ok(r, op->vec2, 2u * op->n_head, false)
+                   ? NULL : "bad taps or gates";
     case OP_KINDS: break;
     }
     return "no such kind";

@@ -10,6 +10,7 @@
 #include "pool.h"
 
 typedef struct cpu_profile cpu_profile; /* profile.c */
+typedef struct cpu_gdn cpu_gdn;         /* gdn_run.c */
 
 /* Memory from the system: zeroed, pages taken when first touched. */
 typedef struct {
@@ -51,6 +52,7 @@ struct ie_state {
     cpu_memory arena, kv;
     cpu_memory scratch; /* attention: counters, a part for each thread, the partials of split blocks */
     cpu_attn_plan attn;
+    cpu_gdn *gdn; /* recurrent state; NULL without recurrent layers */
     uint8_t *no_barrier; /* for each op of the list: the next op may start before all have finished this one */
     size_t no_barrier_cap;
 };
@@ -91,6 +93,21 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err);
 uint32_t cpu_attn_pieces(const cpu_run *r, const ie_op *op);
 void cpu_attn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1);
 void cpu_rope_work(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1);
+
+/* ---- gdn_run.c: recurrent layers ----------------------------------------------------------------------------------- */
+
+ie_status cpu_gdn_new(const cpu_backend *cpu, ie_state *st, ie_error *err); /* as st->d.gdn says; freed also when it fails */
+void cpu_gdn_free(ie_state *st);
+/* Before and after the ops of a step: where its sequences stand, and where they then do. */
+ie_status cpu_gdn_prepare(cpu_run *r, ie_error *err);
+void cpu_gdn_commit(cpu_run *r, bool ok);
+uint32_t cpu_conv_pieces(const cpu_run *r, const ie_op *op);
+void cpu_conv_work(const cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1);
+uint32_t cpu_gdn_pieces(const cpu_run *r, const ie_op *op);
+void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1);
+ie_status cpu_gdn_rewind(ie_state *st, uint32_t seq, uint32_t pos, ie_error *err);
+uint64_t cpu_gdn_bytes(const ie_state *st);
+ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_error *err);
 
 /* ---- check.c: arguments of a step ---------------------------------------------------------------------------------- */
 

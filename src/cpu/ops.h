@@ -34,6 +34,28 @@ typedef struct {
     uint32_t part0, part1; /* those to compute: partial k holds pages [8 k, 8 k + 8) */
 } ie_attn_block;
 
+/* Tokens of one value head of a Gated DeltaNet layer, n rows ld floats apart. */
+typedef struct {
+    const float *q, *k;             /* of its key head, hd each: normalised, q scaled */
+    float *v;                       /* hd; replaced by S^T q */
+    const float *beta, *log_decay;  /* one each */
+    uint64_t ld;
+    uint32_t n;
+} ie_gdn_rows;
+
+/* A segment of up to 32 tokens of one value head, packed. */
+typedef struct {
+    float *s;                      /* the state at its beginning, [hd / 32][hd][32]; with `zero` taken as zeros and not read */
+    const float *q, *k, *v;        /* [n][hd] */
+    const float *beta, *log_decay; /* [n] */
+    float *out;                    /* [n][hd]: results of tokens [first, n) */
+    float *scratch;                /* ie_gdn_scratch_floats, 64-byte aligned */
+    uint32_t hd, n, first;
+    bool zero, update;             /* update: s becomes the state after the n tokens */
+} ie_gdn_segment;
+
+static inline uint64_t ie_gdn_scratch_floats(uint32_t hd) { return 64u * (uint64_t)hd + 2048u; }
+
 typedef struct {
     ie_level level;
     /* 1 / sqrt(mean(x^2) + eps) */
@@ -48,6 +70,18 @@ typedef struct {
     void (*to_f16)(const float *x, uint32_t n, uint16_t *y);
     /* y = silu(gate) * up */
     void (*swiglu)(const float *gate, const float *up, uint32_t n, float *y);
+    /* y = x * sigmoid(gate); y may be x */
+    void (*gate)(const float *x, const float *gate, uint32_t n, float *y);
+    /* Gated DeltaNet; n and hd are multiples of 32 (docs/NUMERICS.md). Taps [n][4] to [4][n]; then y = silu(convolution) of
+     * the tokens x[0 .. 3], oldest first (y may be one of them); x = x / sqrt(|x|^2 + eps) * scale. */
+    void (*conv_taps)(const float *taps, uint32_t n, float *out);
+    void (*conv)(const float *const x[4], const float *taps, uint32_t n, float *y);
+    void (*l2_norm)(float *x, uint32_t n, float eps, float scale);
+    /* y = RMSNorm(x) * w * silu(z) */
+    void (*gated_norm)(const float *x, const float *w, const float *z, uint32_t n, float eps, float *y);
+    /* The recurrence, token by token, over the whole state; and a segment in closed form. */
+    void (*gdn_steps)(float *s, uint32_t hd, const ie_gdn_rows *r);
+    void (*gdn_segment)(const ie_gdn_segment *g);
     /* Partials [part0, part1) of a block: a->part then holds each query's unnormalised output, maximum and sum. */
     void (*attn)(const ie_attn_block *a);
     /* Joins a query's partials [p0, p1) in ascending order: part is partial p0 of a block of nq queries. Overwrites the

@@ -10,6 +10,8 @@
 
 #include "ops_attn_kern.h"
 
+#include "ops_gdn_kern.h"
+
 const ie_ops_table OPS_TABLE = {
     .level = IE_LEVEL_ID,
     .rms = k_rms,
@@ -18,6 +20,13 @@ const ie_ops_table OPS_TABLE = {
     .rope = k_rope,
     .to_f16 = k_to_f16,
     .swiglu = k_swiglu,
+    .gate = k_gate,
+    .conv_taps = k_conv_taps,
+    .conv = k_conv,
+    .l2_norm = k_l2_norm,
+    .gated_norm = k_gated_norm,
+    .gdn_steps = k_gdn_steps,
+    .gdn_segment = k_gdn_segment,
     .attn = k_attn,
     .attn_join = k_attn_join,
 };

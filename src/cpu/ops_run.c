@@ -130,6 +130,8 @@ uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
     }
     case OP_ROPE_KV: *grain = rows > 1 ? op->n_head + op->n_kv : 8; return rows * (op->n_head + op->n_kv);
     case OP_ATTN: return cpu_attn_pieces(r, op);
+    case OP_CONV: return cpu_conv_pieces(r, op);
+    case OP_GDN: return cpu_gdn_pieces(r, op);
     case OP_KINDS: break;
     }
     return 0;
@@ -157,6 +159,8 @@ void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint
     case OP_MATMUL: matmul(r, op, i0, i1); break;
     case OP_ROPE_KV: cpu_rope_work(r, op, i0, i1); break;
     case OP_ATTN: cpu_attn_work(r, op, thread, i0, i1); break;
+    case OP_CONV: cpu_conv_work(r, op, i0, i1); break;
+    case OP_GDN: cpu_gdn_work(r, op, thread, i0, i1); break;
     case OP_KINDS: break;
     }
 }

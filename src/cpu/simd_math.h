@@ -46,6 +46,7 @@ IE_VEC vf vf_over_1pexp(vf num, vf x) {
     return vf_mul(vf_div(num, d), z);
 }
 
+IE_VEC vf vf_sigmoid(vf x) { return vf_over_1pexp(vf_set1(1.0f), vf_clamp(x, -110.0f, 110.0f)); }
 IE_VEC vf vf_silu(vf x) {
     vf c = vf_max(vf_set1(-110.0f), x);
     return vf_over_1pexp(c, vf_min(vf_set1(110.0f), c));

@@ -3,7 +3,7 @@
 
 #include "model.h"
 
-static const ie_arch *const archs[] = {&ie_arch_llama, &ie_arch_qwen2, &ie_arch_qwen3};
+static const ie_arch *const archs[] = {&ie_arch_llama, &ie_arch_qwen2, &ie_arch_qwen3, &ie_arch_qwen35};
 
 const ie_arch *ie_arch_find(ie_str name) {
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
@@ -11,4 +11,4 @@ const ie_arch *ie_arch_find(ie_str name) {
     return NULL;
 }
 
-const char *ie_arch_list(void) { return "llama, qwen2, qwen3"; }
+const char *ie_arch_list(void) { return "llama, qwen2, qwen3, qwen35"; }

@@ -137,11 +137,12 @@ ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optio
             ie_status st = find_part(l, &parts[i], &t, err);
             if (st) return st;
             if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
-            l->m->n_params += parts[i].rows;
+            l->m->n_params += (uint64_t)parts[i].rows * (parts[i].cols ? parts[i].cols : 1u);
         }
         if (t) v->name = t->name.s;
-        s->parts[i] = (part){t, parts[i].rows};
-        v->n += parts[i].rows;
+        uint32_t count = parts[i].rows * (parts[i].cols ? parts[i].cols : 1u);
+        s->parts[i] = (part){t, count};
+        v->n += count;
     }
     v->off = reserve(w, (uint64_t)v->n * 4);
     *out = (int32_t)w->n_vec - 1;

@@ -44,6 +44,8 @@ struct ie_model {
     ie_backend *be;    /* NULL with vocab_only */
     ie_weights w;
     ie_kv_shape kv;
+    ie_gdn_shape gdn; /* recurrent layers; n_layer 0: none */
+    bool act_f32;     /* IE_ACT=f32: float activations for all matrices */
     void *layers;     /* the architecture's own record of weight indices (free() releases it) */
     uint64_t n_params, token_bytes;
     char *name;       /* general.name, or the file's name */
@@ -70,7 +72,7 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
 /* True when all n tensors exist and have one type, so that they may be joined (and IE_JOIN is not 0). */
 bool ie_load_same_type(const ie_loader *l, const ie_part *parts, uint32_t n);
 bool ie_load_has(const ie_loader *l, const char *name);
-/* Registers a vector of n parts (rows elements each, cols = 1); a missing part counts as zeros when optional, and a vector
+/* Registers a vector of n parts (rows elements each, cols = 0; or a small matrix of floats, rows after rows); a missing part counts as zeros when optional, and a vector
  * all of whose parts are missing gives IE_NO_W. */
 ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optional, int32_t *out, ie_error *err);
 /* Reads a small float tensor to host memory (rows elements; owned by the caller). */
@@ -98,7 +100,7 @@ struct ie_arch {
     ie_status (*build)(const ie_model *m, ie_builder *b, ie_error *err);
 };
 
-extern const ie_arch ie_arch_llama, ie_arch_qwen2, ie_arch_qwen3;
+extern const ie_arch ie_arch_llama, ie_arch_qwen2, ie_arch_qwen3, ie_arch_qwen35;
 const ie_arch *ie_arch_find(ie_str name);
 const char *ie_arch_list(void);
 

@@ -1,0 +1,400 @@
+/* Recurrent layers (Gated DeltaNet): where a sequence's state stands, what a step replays and keeps, and a share's work.
+ *
+ * A sequence's state is stored at position `base`; the log holds the inputs of [base, end). A step that begins at position
+ * pos replays [base, pos) and stores the state again at `next`:
+ *   decode   next = pos + 1: the first token of a batch is always kept, any of the others may be dropped again;
+ *   prefill  next = the beginning of the last segment of 32 positions, so that a segment's results do not depend on how a
+ *            prompt was cut into batches.
+ * CONV reads the log and writes what will be needed of it, each piece its own channels; GDN works on a state, a piece a
+ * head. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../env.h"
+#include "cpu.h"
+#include "ie_math.h"
+
+#define SEGMENT 32u
+#define RING IE_GDN_TAPS /* the inputs of the convolution before base: position p in row p mod 4 */
+#define PENDING IE_LOG_SLOTS
+
+typedef struct {
+    uint32_t base, end;
+} gdn_place;
+
+/* The tokens of one sequence in a step. */
+typedef struct {
+    uint32_t seq, t0, n; /* batch rows */
+    uint32_t pos, base, next;
+} gdn_block;
+
+struct cpu_gdn {
+    cpu_memory s;       /* [seq][layer][n_v][hd / 32][hd][32] */
+    cpu_memory log;     /* [seq][layer][PENDING + RING][log row] */
+    cpu_memory pending; /* rows to be replayed in this step, as CONV leaves them: [block][PENDING][log row] */
+    cpu_memory scratch; /* [thread][thread_floats] */
+    uint64_t row, thread_floats;
+    gdn_place *at; /* [seq] */
+    gdn_block block[IE_MAX_T];
+    uint32_t n_block;
+    bool chunk;  /* prefill by segments */
+    bool open;   /* a step has been run in part */
+    bool last;   /* the run includes the list's last GDN op */
+};
+
+/* ---- memory --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t head_floats(const ie_gdn_shape *s) { return (uint64_t)s->hd * s->hd; }
+static uint64_t layer_floats(const ie_gdn_shape *s) { return s->n_v * head_floats(s); }
+static uint64_t log_floats(const ie_gdn_shape *s) { return (PENDING + RING) * ie_gdn_log_row(s); }
+
+/* Scratch of a thread: a state, then a segment packed (q, k, v, results) and its kernel's own. */
+static uint64_t scratch_floats(const ie_gdn_shape *s) {
+    return head_floats(s) + 4u * SEGMENT * s->hd + 2u * SEGMENT + ie_gdn_scratch_floats(s->hd);
+}
+
+ie_status cpu_gdn_new(const cpu_backend *cpu, ie_state *st, ie_error *err) {
+    const ie_gdn_shape *s = &st->d.gdn;
+    if (!s->n_layer) return IE_OK;
+    if (!s->hd || s->hd % 32u || s->hd > IE_GDN_MAX_HD || !s->n_k || !s->n_v || s->n_v % s->n_k || ie_gdn_channels(s) > IE_MAX_K)
+        return ie_fail(err, IE_E_UNSUPPORTED, "recurrent layers: %u value heads for %u key heads of size %u", s->n_v, s->n_k, s->hd);
+    cpu_gdn *g = ie_calloc(1, sizeof *g, "recurrent state", err);
+    if (!g) return IE_E_NOMEM;
+    st->gdn = g;
+    g->chunk = ie_env_on(IE_ENV_GDN_CHUNK) && !ie_env_text(IE_ENV_PREFILL);
+    g->row = ie_gdn_log_row(s);
+    g->thread_floats = scratch_floats(s);
+    g->at = ie_calloc(st->d.n_seq, sizeof *g->at, "recurrent state", err);
+    uint64_t n = (uint64_t)st->d.n_seq * s->n_layer; /* below 2^38 */
+    ie_status rc = g->at ? IE_OK : IE_E_NOMEM;
+    if (!rc) rc = cpu_memory_get(&g->s, n * layer_floats(s) * 4u, "recurrent state", err);
+    if (!rc) rc = cpu_memory_get(&g->log, n * log_floats(s) * 4u, "recurrent state", err);
+    if (!rc) rc = cpu_memory_get(&g->scratch, ie_pool_threads(cpu->pool) * g->thread_floats * 4u, "recurrent state", err);
+    return rc;
+}
+
+void cpu_gdn_free(ie_state *st) {
+    cpu_gdn *g = st->gdn;
+    if (!g) return;
+    cpu_memory_put(&g->s);
+    cpu_memory_put(&g->log);
+    cpu_memory_put(&g->pending);
+    cpu_memory_put(&g->scratch);
+    free(g->at);
+    free(g);
+}
+
+static float *state_at(const cpu_run *r, uint32_t seq, uint32_t layer, uint32_t head) {
+    const ie_gdn_shape *s = &r->st->d.gdn;
+    return (float *)r->st->gdn->s.p + ((uint64_t)seq * s->n_layer + layer) * layer_floats(s) + head * head_floats(s);
+}
+static float *log_at(const cpu_run *r, uint32_t seq, uint32_t layer) {
+    const ie_gdn_shape *s = &r->st->d.gdn;
+    return (float *)r->st->gdn->log.p + ((uint64_t)seq * s->n_layer + layer) * log_floats(s);
+}
+static float *pending_at(const cpu_run *r, uint32_t block, uint32_t i) {
+    return (float *)r->st->gdn->pending.p + ((uint64_t)block * PENDING + i) * r->st->gdn->row;
+}
+
+/* ---- where sequences stand ------------------------------------------------------------------------------------------ */
+
+static bool is_gdn(const ie_op *op) { return op->kind == OP_CONV || op->kind == OP_GDN; }
+
+/* The blocks of the step; false in *any when the run holds no recurrent op. */
+static ie_status find_blocks(cpu_run *r, ie_error *err) {
+    cpu_gdn *g = r->st->gdn;
+    const ie_step *s = r->step;
+    uint32_t pending = 0;
+    g->n_block = 0;
+    for (uint32_t t = 0, n; t < s->n; t += n) {
+        for (n = 1; t + n < s->n && s->seq[t + n] == s->seq[t];) n++;
+        uint32_t seq = (uint32_t)s->seq[t], pos = (uint32_t)s->pos[t], end = pos + n;
+        gdn_place at = pos ? g->at[seq] : (gdn_place){0, 0};
+        if (pos < at.base || pos > at.end)
+            return ie_fail(err, IE_E_ARG, "sequence %u: position %u; its recurrent state can go on from %u to %u", seq, pos, at.base, at.end);
+        uint32_t next = pos + 1u;
+        if (s->phase == IE_PREFILL) next = (end - 1u) / SEGMENT * SEGMENT > at.base ? (end - 1u) / SEGMENT * SEGMENT : at.base;
+        if (pos > at.base) pending = g->n_block + 1u;
+        g->block[g->n_block++] = (gdn_block){seq, t, n, pos, at.base, next};
+    }
+    uint64_t bytes = (uint64_t)pending * PENDING * g->row * 4u;
+    if (bytes <= g->pending.bytes) return IE_OK;
+    cpu_memory_put(&g->pending);
+    return cpu_memory_get(&g->pending, bytes, "recurrent state", err);
+}
+
+ie_status cpu_gdn_prepare(cpu_run *r, ie_error *err) {
+    cpu_gdn *g = r->st->gdn;
+    if (!g) return IE_OK;
+    g->n_block = 0;
+    g->last = false;
+    uint32_t first = r->list->n, last = 0;
+    for (uint32_t i = 0; i < r->list->n; i++)
+        if (is_gdn(&r->list->ops[i])) last = i, first = first < i ? first : i;
+    if (first >= r->last || last < r->first) return IE_OK;
+    g->last = last < r->last;
+    if (first >= r->first) g->open = false;
+    else if (!g->open) return ie_fail(err, IE_E_ARG, "list '%s': recurrent layers can only run from the first on", r->list->name ? r->list->name : "");
+    return find_blocks(r, err);
+}
+
+void cpu_gdn_commit(cpu_run *r, bool ok) {
+    cpu_gdn *g = r->st->gdn;
+    if (!g || !g->n_block) return;
+    g->open = ok && !g->last;
+    for (uint32_t b = 0; b < g->n_block && !g->open; b++) {
+        const gdn_block *k = &g->block[b];
+        /* After a failure some layers have moved on: the sequence has to begin anew. */
+        g->at[k->seq] = ok ? (gdn_place){k->next, k->pos + k->n} : (gdn_place){0, 0};
+    }
+}
+
+ie_status cpu_gdn_rewind(ie_state *st, uint32_t seq, uint32_t pos, ie_error *err) {
+    cpu_gdn *g = st->gdn;
+    if (seq >= st->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, st->d.n_seq - 1u);
+    if (!g) return IE_OK;
+    gdn_place *at = &g->at[seq];
+    if (pos == 0) *at = (gdn_place){0, 0};
+    if (pos < at->base || pos > at->end)
+        return ie_fail(err, IE_E_UNSUPPORTED, "sequence %u cannot go back to position %u; its recurrent state reaches %u to %u", seq, pos,
+                       at->base, at->end);
+    at->end = pos;
+    return IE_OK;
+}
+
+uint64_t cpu_gdn_bytes(const ie_state *st) { return st->gdn ? sizeof(gdn_place) + ie_gdn_seq_bytes(&st->d.gdn) : 0; }
+
+/* Copies a sequence's state to (save) or from buf: place, states, logs. */
+ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_error *err) {
+    cpu_gdn *g = st->gdn;
+    if (seq >= st->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, st->d.n_seq - 1u);
+    if (!g) return IE_OK;
+    const ie_gdn_shape *s = &st->d.gdn;
+    uint64_t state = s->n_layer * layer_floats(s) * 4u, log = s->n_layer * log_floats(s) * 4u;
+    struct {
+        void *p;
+        uint64_t n;
+    } part[] = {{&g->at[seq], sizeof *g->at}, {(uint8_t *)g->s.p + seq * state, state}, {(uint8_t *)g->log.p + seq * log, log}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        if (save) memcpy(buf, part[i].p, (size_t)part[i].n);
+        else memcpy(part[i].p, buf, (size_t)part[i].n);
+        buf += part[i].n;
+    }
+    return IE_OK;
+}
+
+/* ---- CONV ----------------------------------------------------------------------------------------------------------- */
+
+/* Channels that a piece owns: up to two stretches (a key head's q and k, or a value head's v). */
+typedef struct {
+    uint32_t at[2], n;   /* first channels; their number is 2 for key heads */
+    uint32_t head;       /* value head, or UINT32_MAX */
+    float taps[2][IE_GDN_TAPS * IE_GDN_MAX_HD];
+} conv_piece;
+
+/* The raw inputs (or, from base on, log rows) of a position before the step; zeros before the sequence's beginning. */
+static const float *raw_row(const gdn_block *b, const float *log, uint64_t row, uint32_t pos) {
+    return log + (pos >= b->base ? ie_log_slot(pos) : PENDING + pos % RING) * row;
+}
+
+static void gates(const cpu_run *r, const ie_op *op, uint32_t head, float *beta, float *alpha) {
+    const float *a = cpu_vec(r, op->vec2), *dt = a + op->n_head;
+    *beta = ie_sigmoid(*beta);
+    *alpha = a[head] * ie_softplus(*alpha + dt[head]);
+}
+
+/* One stretch of a token from its own and the three inputs before it. */
+static void conv_row(const cpu_run *r, const ie_op *op, const conv_piece *p, uint32_t k, const float *const x[4], float *y) {
+    r->cpu->ops->conv(x, p->taps[k], op->hd, y);
+    if (p->head == UINT32_MAX) r->cpu->ops->l2_norm(y, op->hd, op->eps, k == 0 ? op->scale : 1.0f);
+}
+
+/* The tokens to be replayed, from the log. */
+static void conv_pending(const cpu_run *r, const ie_op *op, const conv_piece *p, uint32_t block, const float *log) {
+    static const float zeros[IE_GDN_MAX_HD];
+    const gdn_block *b = &r->st->gdn->block[block];
+    uint64_t row = r->st->gdn->row, ch = ie_op_channels(op);
+    for (uint32_t i = 0; i < b->pos - b->base; i++) {
+        uint32_t pos = b->base + i;
+        float *to = pending_at(r, block, i);
+        for (uint32_t k = 0; k < p->n; k++) {
+            const float *x[4];
+            for (uint32_t j = 0; j < 4u; j++) x[j] = pos + j < 3u ? zeros : raw_row(b, log, row, pos + j - 3u) + p->at[k];
+            conv_row(r, op, p, k, x, to + p->at[k]);
+        }
+        if (p->head == UINT32_MAX) continue;
+        const float *from = log + ie_log_slot(pos) * row + ch;
+        to[ch + p->head] = from[p->head];
+        to[ch + op->n_head + p->head] = from[op->n_head + p->head];
+    }
+}
+
+/* Moves what later steps need to the log: the inputs of [next - 3, next) to the ring, those of [next, end) to their slots.
+ * rows: the first batch row of the block, inputs not yet overwritten but for the gates. */
+static void keep(const cpu_run *r, const ie_op *op, const conv_piece *p, const gdn_block *b, const float *rows, float *log) {
+    uint64_t row = r->st->gdn->row, ch = ie_op_channels(op), bytes = op->hd * sizeof(float);
+    uint32_t end = b->pos + b->n, from = b->next < 3u ? 0u : b->next - 3u;
+    if (from < b->base) from = b->base;
+    for (uint32_t pos = from; pos < b->next; pos++) {
+        const float *x = pos < b->pos ? log + ie_log_slot(pos) * row : rows + (uint64_t)(pos - b->pos) * op->src_ld;
+        for (uint32_t k = 0; k < p->n; k++) memcpy(log + (PENDING + pos % RING) * row + p->at[k], x + p->at[k], bytes);
+    }
+    for (uint32_t pos = b->next > b->pos ? b->next : b->pos; pos < end; pos++) {
+        const float *x = rows + (uint64_t)(pos - b->pos) * op->src_ld, *gate = x + ch + (uint64_t)op->n_head * op->hd;
+        float *to = log + ie_log_slot(pos) * row;
+        for (uint32_t k = 0; k < p->n; k++) memcpy(to + p->at[k], x + p->at[k], bytes);
+        if (p->head == UINT32_MAX) continue;
+        to[ch + p->head] = gate[p->head];
+        to[ch + op->n_head + p->head] = gate[op->n_head + p->head];
+    }
+}
+
+static void conv_block(const cpu_run *r, const ie_op *op, const conv_piece *p, uint32_t block) {
+    static const float zeros[IE_GDN_MAX_HD];
+    const gdn_block *b = &r->st->gdn->block[block];
+    float *log = log_at(r, b->seq, (uint32_t)op->kv_layer), before[2][3][IE_GDN_MAX_HD];
+    float *rows = cpu_f32(r, op->src) + (uint64_t)b->t0 * op->src_ld + op->src_at;
+    uint64_t gate_at = ie_op_channels(op) + (uint64_t)op->n_head * op->hd;
+    conv_pending(r, op, p, block, log);
+    for (uint32_t k = 0; k < p->n; k++)
+        for (uint32_t j = 0; j < 3u; j++) {
+            const float *x = b->pos + j < 3u ? zeros : raw_row(b, log, r->st->gdn->row, b->pos + j - 3u) + p->at[k];
+            memcpy(before[k][j], x, op->hd * sizeof *x);
+        }
+    for (uint32_t t = 0; t < b->n && p->head != UINT32_MAX; t++) {
+        float *g = rows + (uint64_t)t * op->src_ld + gate_at + p->head;
+        gates(r, op, p->head, g, g + op->n_head);
+    }
+    keep(r, op, p, b, rows, log);
+    for (uint32_t t = b->n; t-- > 0;) /* backwards: a token's result takes the place of its input, which later ones need */
+        for (uint32_t k = 0; k < p->n; k++) {
+            const float *x[4];
+            for (uint32_t j = 0; j < 4u; j++)
+                x[j] = t + j < 3u ? before[k][t + j] : rows + (uint64_t)(t + j - 3u) * op->src_ld + p->at[k];
+            conv_row(r, op, p, k, x, rows + (uint64_t)t * op->src_ld + p->at[k]);
+        }
+}
+
+uint32_t cpu_conv_pieces(const cpu_run *r, const ie_op *op) { return r->step->n ? op->n_kv + op->n_head : 0; }
+
+void cpu_conv_work(const cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
+    const float *taps = cpu_vec(r, op->vec);
+    for (uint32_t i = i0; i < i1; i++) {
+        bool key = i < op->n_kv;
+        conv_piece p = {.n = key ? 2u : 1u, .head = key ? UINT32_MAX : i - op->n_kv};
+        p.at[0] = key ? i * op->hd : (op->n_kv + i) * op->hd; /* value head j begins at (2 n_kv + j) hd */
+        p.at[1] = (op->n_kv + i) * op->hd;
+        for (uint32_t k = 0; k < p.n; k++) r->cpu->ops->conv_taps(taps + (uint64_t)p.at[k] * IE_GDN_TAPS, op->hd, p.taps[k]);
+        for (uint32_t b = 0; b < r->st->gdn->n_block; b++) conv_block(r, op, &p, b);
+    }
+}
+
+/* ---- GDN ------------------------------------------------------------------------------------------------------------ */
+
+/* One value head of one block. */
+typedef struct {
+    const ie_op *op;
+    const gdn_block *b;
+    uint32_t head, key_head;
+    float *pending, *rows; /* rows of [base, pos), of [pos, end) */
+    float *s, *scratch;
+} gdn_job;
+
+/* Rows of positions [from, to), all before pos or all from it on. */
+static ie_gdn_rows rows_of(const cpu_run *r, const gdn_job *j, uint32_t from, uint32_t to) {
+    const ie_op *op = j->op;
+    bool old = from < j->b->pos;
+    uint64_t ch = ie_op_channels(op), ld = old ? r->st->gdn->row : op->src_ld;
+    float *x = old ? j->pending + (from - j->b->base) * ld : j->rows + (from - j->b->pos) * ld;
+    const float *gate = x + ch + (old ? 0 : (uint64_t)op->n_head * op->hd) + j->head;
+    return (ie_gdn_rows){.q = x + (uint64_t)j->key_head * op->hd, .k = x + (uint64_t)(op->n_kv + j->key_head) * op->hd,
+                         .v = x + (uint64_t)(2u * op->n_kv + j->head) * op->hd, .beta = gate, .log_decay = gate + op->n_head,
+                         .ld = ld, .n = to - from};
+}
+
+static void steps(const cpu_run *r, const gdn_job *j, float *s, uint32_t from, uint32_t to) {
+    uint32_t mid = j->b->pos < from ? from : j->b->pos < to ? j->b->pos : to;
+    if (from < mid) {
+        ie_gdn_rows old = rows_of(r, j, from, mid);
+        r->cpu->ops->gdn_steps(s, j->op->hd, &old);
+    }
+    if (mid < to) {
+        ie_gdn_rows new_ = rows_of(r, j, mid, to);
+        r->cpu->ops->gdn_steps(s, j->op->hd, &new_);
+    }
+}
+
+static void by_token(const cpu_run *r, const gdn_job *j) {
+    uint64_t n = head_floats(&r->st->d.gdn);
+    if (j->b->base == 0) memset(j->s, 0, n * sizeof *j->s);
+    steps(r, j, j->s, j->b->base, j->b->next);
+    uint32_t end = j->b->pos + j->b->n;
+    if (j->b->next == end) return;
+    memcpy(j->scratch, j->s, n * sizeof *j->s);
+    steps(r, j, j->scratch, j->b->next, end);
+}
+
+/* Copies n rows of hd floats, ld apart. */
+static void pack(float *to, const float *from, uint64_t ld, uint32_t n, uint32_t hd) {
+    for (uint32_t t = 0; t < n; t++) memcpy(to + (uint64_t)t * hd, from + t * ld, hd * sizeof *to);
+}
+
+static void by_segment(const cpu_run *r, const gdn_job *j) {
+    uint32_t hd = j->op->hd, end = j->b->pos + j->b->n, to;
+    float *q = j->scratch + head_floats(&r->st->d.gdn), *k = q + SEGMENT * hd, *v = k + SEGMENT * hd, *out = v + SEGMENT * hd;
+    float *beta = out + SEGMENT * hd, *log_decay = beta + SEGMENT;
+    for (uint32_t from = j->b->base; from < end; from = to) {
+        to = (from / SEGMENT + 1u) * SEGMENT < end ? (from / SEGMENT + 1u) * SEGMENT : end;
+        for (uint32_t p = from, mid; p < to; p = mid) {
+            mid = p < j->b->pos && j->b->pos < to ? j->b->pos : to;
+            ie_gdn_rows x = rows_of(r, j, p, mid);
+            uint32_t at = p - from;
+            pack(q + at * hd, x.q, x.ld, x.n, hd);
+            pack(k + at * hd, x.k, x.ld, x.n, hd);
+            pack(v + at * hd, x.v, x.ld, x.n, hd);
+            for (uint32_t t = 0; t < x.n; t++) beta[at + t] = x.beta[t * x.ld], log_decay[at + t] = x.log_decay[t * x.ld];
+        }
+        ie_gdn_segment g = {.s = j->s, .q = q, .k = k, .v = v, .beta = beta, .log_decay = log_decay, .out = out,
+                            .scratch = log_decay + SEGMENT, .hd = hd, .n = to - from,
+                            .first = from >= j->b->pos ? 0 : to <= j->b->pos ? to - from : j->b->pos - from,
+                            .zero = from == 0, .update = to <= j->b->next};
+        r->cpu->ops->gdn_segment(&g);
+        for (uint32_t t = g.first; t < g.n; t++)
+            memcpy(j->rows + (uint64_t)(from + t - j->b->pos) * j->op->src_ld + (uint64_t)(2u * j->op->n_kv + j->head) * hd,
+                   out + (uint64_t)t * hd, hd * sizeof *out);
+    }
+}
+
+/* Gated RMSNorm of the block's results, to the op's outputs. */
+static void finish(cpu_run *r, const gdn_job *j) {
+    const ie_op *op = j->op;
+    uint32_t hd = op->hd, g = ie_q8_group(r->step->n), nblk = ie_nblk(op->n_head * hd);
+    uint64_t v_at = (uint64_t)(2u * op->n_kv + j->head) * hd, z_at = ie_op_channels(op) + (uint64_t)j->head * hd;
+    for (uint32_t i = 0; i < j->b->n; i++) {
+        uint32_t t = j->b->t0 + i;
+        float buf[IE_GDN_MAX_HD], *row = j->rows + (uint64_t)i * op->src_ld, *y = buf;
+        if (op->dst != IE_NO_OFF) y = cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + j->head * hd;
+        r->cpu->ops->gated_norm(row + v_at, cpu_vec(r, op->vec), row + z_at, hd, op->eps, y);
+        if (op->q8 == IE_NO_OFF) continue;
+        uint32_t *q = cpu_q8(r, op->q8) + (uint64_t)ie_q8_at(t, j->head * hd / IE_BLOCK, nblk, g) * IE_Q8_WORDS;
+        if (!r->cpu->mm->q8(y, hd, q, g)) cpu_bad(r, op);
+    }
+}
+
+uint32_t cpu_gdn_pieces(const cpu_run *r, const ie_op *op) { return r->st->gdn->n_block * op->n_head; }
+
+void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
+    cpu_gdn *g = r->st->gdn;
+    for (uint32_t i = i0; i < i1; i++) {
+        uint32_t block = i / op->n_head, head = i % op->n_head;
+        const gdn_block *b = &g->block[block];
+        gdn_job j = {.op = op, .b = b, .head = head, .key_head = head % op->n_kv,
+                     .pending = b->pos > b->base ? pending_at(r, block, 0) : NULL,
+                     .rows = cpu_f32(r, op->src) + (uint64_t)b->t0 * op->src_ld + op->src_at,
+                     .s = state_at(r, b->seq, (uint32_t)op->kv_layer, head),
+                     .scratch = (float *)g->scratch.p + thread * g->thread_floats};
+        if (g->chunk && r->step->phase == IE_PREFILL) by_segment(r, &j);
+        else by_token(r, &j);
+        finish(r, &j);
+    }
+}
