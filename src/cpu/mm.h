@@ -1,6 +1,6 @@
 /* The matrix kernels of the CPU backend: y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]), for every weight format.
  *
- * One kernel family for all T: T = 1 (decode), 2..16 (several sequences, drafts) and up to IE_MAX_T (prefill) give each
+ * One family for all T: T = 1 (decode), 2..16 (several sequences, drafts) and up to IE_MAX_T (prefill) give each
  * token the same bits, at every SIMD level, for any split of the rows among threads. The order of a row's sum is
  * docs/NUMERICS.md's: blocks in sequence inside a segment, segments left to right (core/ie_core.h, quant/quant.h). */
 #ifndef IE_MM_H

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "simd_build.h"
+
 #define IE_VW 8u
 #define IE_LEVEL_ID IE_LEVEL_AVX2
 #define IE_VEC static inline __attribute__((always_inline, unused))
@@ -14,7 +16,6 @@
 
 #define IE_VECTORS 1 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
 #define IE_U8_RUNS 1 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
-#define IE_UNROLL _Pragma("GCC unroll 16")
 
 typedef __m256 vf;
 typedef __m256i vi;
@@ -63,9 +64,15 @@ IE_VEC vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 IE_VEC vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 IE_VEC vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 IE_VEC vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+#ifdef IE_CONST_SHIFTS
 #define vi_shl(a, n) _mm256_slli_epi32((a), (int)(n))
 #define vi_shr(a, n) _mm256_srli_epi32((a), (int)(n))
 #define vi_sar(a, n) _mm256_srai_epi32((a), (int)(n))
+#else
+IE_VEC vi vi_shl(vi a, uint32_t n) { return _mm256_sll_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+IE_VEC vi vi_shr(vi a, uint32_t n) { return _mm256_srl_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+IE_VEC vi vi_sar(vi a, uint32_t n) { return _mm256_sra_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+#endif
 #define vi_bcast_shl(p, n) vi_shl(vi_set1((int32_t)*(p)), (n))
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm256_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "simd_build.h"
+
 #define IE_VW 16u
 #define IE_LEVEL_ID IE_LEVEL_AVX512
 #define IE_VEC static inline __attribute__((always_inline, unused))
@@ -15,7 +17,6 @@
 
 #define IE_VECTORS 1 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
 #define IE_U8_RUNS 0 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
-#define IE_UNROLL _Pragma("GCC unroll 16")
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -63,15 +64,25 @@ IE_VEC vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 IE_VEC vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 IE_VEC vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 IE_VEC vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+#ifdef IE_CONST_SHIFTS
 #define vi_shl(a, n) _mm512_slli_epi32((a), (unsigned)(n))
 #define vi_shr(a, n) _mm512_srli_epi32((a), (unsigned)(n))
 #define vi_sar(a, n) _mm512_srai_epi32((a), (unsigned)(n))
+#else
+IE_VEC vi vi_shl(vi a, uint32_t n) { return _mm512_sll_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+IE_VEC vi vi_shr(vi a, uint32_t n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+IE_VEC vi vi_sar(vi a, uint32_t n) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128((int32_t)n)); }
+#endif
+#ifdef IE_CONST_SHIFTS
 #define vi_bcast_shl(p, n) vi_bcast_shl_((p), (n))
 IE_VEC vi vi_bcast_shl_(const uint32_t *p, uint32_t n) {
     vi r;
     __asm__("vpslld %2, %1%{1to16%}, %0" : "=v"(r) : "m"(*p), "i"(n));
     return r;
 }
+#else
+IE_VEC vi vi_bcast_shl(const uint32_t *p, uint32_t n) { return vi_shl(vi_set1((int32_t)*p), n); }
+#endif
 IE_VEC vi vi_maxu(vi a, vi b) { return _mm512_max_epu32(a, b); }
 IE_VEC vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 IE_VEC vi vi_min(vi a, vi b) { return _mm512_min_epi32(a, b); }

@@ -7,15 +7,22 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "simd_build.h"
+
 #define IE_VW 8u /* lanes of a vector */
 #define IE_LEVEL_ID IE_LEVEL_PORTABLE
+#ifdef IE_CHECKED_BUILD
+#define IE_VEC static inline __attribute__((unused))
+#else
 #define IE_VEC static inline __attribute__((always_inline, unused))
+#endif
 /* log2 of what is added to signed weight bytes so that vi_dot_words can take them; 0: nothing, they stay signed. */
 #define IE_S8_BIAS 0
 
 #define IE_VECTORS 0 /* 1: lanes are a vector register, loops over words and tokens are unrolled */
 #define IE_U8_RUNS 0 /* 1: byte products are added in 16 bits, in runs that the largest weight byte allows */
-#define IE_UNROLL 
+#undef IE_UNROLL
+#define IE_UNROLL
 
 typedef struct { float v[8]; } vf;
 typedef struct { int32_t v[8]; } vi;
