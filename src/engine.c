@@ -46,8 +46,11 @@ static ie_status open_weights(ie_model *m, const ie_model_params *p, ie_error *e
     }
     m->be = ie_backend_open(p->backend ? p->backend : "auto", &(ie_backend_params){.threads = p->threads}, err);
     if (!m->be) return err->code;
+    const char *act = ie_env_text(IE_ENV_ACT);
+    m->act_f32 = act && strcmp(act, "f32") == 0;
     ie_status st = ie_model_load(m, p, err);
     if (st) return st;
+    m->kv.f32 = m->act_f32;
     ie_exec_plan plan;
     st = ie_model_plan(m, 1, &plan, err);
     if (st) return st;

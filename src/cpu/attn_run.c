@@ -35,7 +35,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
         const ie_op *op = &r->list->ops[i];
         if (op->kind == OP_ATTN && op->n_head / op->n_kv > group) group = op->n_head / op->n_kv;
     }
-    if (!group) return IE_OK;
+    if (!group || r->st->d.kv.f32) return IE_OK;
     for (uint32_t t = 0; t < s->n; t++)
         if ((uint32_t)s->pos[t] > top) top = (uint32_t)s->pos[t];
     p->n_part = ie_part_of(top) + 1;
@@ -59,6 +59,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
 }
 
 uint32_t cpu_attn_pieces(const cpu_run *r, const ie_op *op) {
+    if (r->st->d.kv.f32) return r->step->n * op->n_head;
     return r->st->attn.n_block * op->n_kv * r->st->attn.n_split;
 }
 
@@ -78,20 +79,30 @@ static float *query_at(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t h
     return cpu_f32(r, op->src) + (uint64_t)t * op->src_ld + op->src_at + (uint64_t)head * op->hd * (op->gated ? 2u : 1u);
 }
 
+/* A query's result: times its gate, to the op's Q8 output. y is a place of the op's f32 output or any other. */
+static void put(cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, float *y) {
+    if (op->gated) r->cpu->ops->gate(y, query_at(r, op, t, head) + op->hd, op->hd, y);
+    if (op->q8 == IE_NO_OFF) return;
+    uint32_t g = ie_q8_group(r->step->n), nblk = ie_nblk(op->n_head * op->hd);
+    uint32_t *q = cpu_q8(r, op->q8) + (uint64_t)ie_q8_at(t, head * op->hd / IE_BLOCK, nblk, g) * IE_Q8_WORDS;
+    if (!r->cpu->mm->q8(y, op->hd, q, g)) cpu_bad(r, op);
+}
+
+static float *output_at(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, float *other) {
+    if (op->dst == IE_NO_OFF) return other;
+    return cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + head * op->hd;
+}
+
 /* Outputs of all queries of a block from its partials. */
 static void join(cpu_run *r, const ie_op *op, const cpu_block *b, uint32_t head0, const ie_attn_block *a, uint32_t part0, float *part) {
-    uint32_t group = op->n_head / op->n_kv, g = ie_q8_group(r->step->n), nblk = ie_nblk(op->n_head * op->hd);
+    uint32_t group = op->n_head / op->n_kv;
     float out[IE_MAX_HD];
     for (uint32_t i = 0; i < a->nq; i++) {
         uint32_t t = b->t0 + i / group, head = head0 + i % group;
         uint32_t k0 = ie_part_of(a->lo[i]), k1 = ie_part_of(a->hi[i] - 1u) + 1u;
-        float *y = out;
-        if (op->dst != IE_NO_OFF) y = cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + head * op->hd;
+        float *y = output_at(r, op, t, head, out);
         r->cpu->ops->attn_join(part + (k0 - part0) * ie_attn_part_floats(a->nq, op->hd), k1 - k0, i, a->nq, op->hd, y);
-        if (op->gated) r->cpu->ops->gate(y, query_at(r, op, t, head) + op->hd, op->hd, y);
-        if (op->q8 == IE_NO_OFF) continue;
-        uint32_t *q = cpu_q8(r, op->q8) + (uint64_t)ie_q8_at(t, head * op->hd / IE_BLOCK, nblk, g) * IE_Q8_WORDS;
-        if (!r->cpu->mm->q8(y, op->hd, q, g)) cpu_bad(r, op);
+        put(r, op, t, head, y);
     }
 }
 
@@ -133,7 +144,13 @@ static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t ite
 }
 
 void cpu_attn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
-    for (uint32_t i = i0; i < i1; i++) attn_item(r, op, thread, i / r->st->attn.n_split, i % r->st->attn.n_split);
+    for (uint32_t i = i0; i < i1 && r->st->d.kv.f32; i++) {
+        uint32_t t = i / op->n_head, head = i % op->n_head;
+        float out[IE_MAX_HD], *y = output_at(r, op, t, head, out);
+        cpu_float_attend(r, op, t, head, query_at(r, op, t, head), y);
+        put(r, op, t, head, y);
+    }
+    for (uint32_t i = i0; i < i1 && !r->st->d.kv.f32; i++) attn_item(r, op, thread, i / r->st->attn.n_split, i % r->st->attn.n_split);
 }
 
 /* ---- RoPE and KV pages --------------------------------------------------------------------------------------------- */
@@ -169,6 +186,10 @@ void cpu_rope_work(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
         if (op->vec2 != IE_NO_W) ops->head_norm(k, cpu_vec(r, op->vec2), hd, op->eps);
         if (half) ops->rope(k, cs, half, op->rope_neox);
         uint32_t kv_head = head - op->n_head;
+        if (r->st->d.kv.f32) {
+            cpu_float_store(r, op, t, kv_head, k, x + (uint64_t)op->n_kv * hd);
+            continue;
+        }
         uint32_t page = s->page_table[ie_table_at((uint32_t)s->seq[t], ie_page_of(pos), r->st->d.pages_per_seq)];
         uint32_t part = ie_kv_part(page, (uint32_t)op->kv_layer, kv_head, r->st->d.kv.n_layer, op->n_kv);
         uint16_t *to = (uint16_t *)r->st->kv.p + part * ie_kv_head_elems(&r->st->d.kv);

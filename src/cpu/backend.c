@@ -41,6 +41,7 @@ static void state_free(ie_backend *be, ie_state *st) {
     cpu_memory_put(&st->arena);
     cpu_memory_put(&st->kv);
     cpu_memory_put(&st->scratch);
+    cpu_memory_put(&st->floats);
     cpu_gdn_free(st);
     free(st->no_barrier);
     free(st);
@@ -54,7 +55,7 @@ static ie_status state_check(const ie_state_desc *d, uint64_t *kv_bytes, ie_erro
     if ((uint64_t)d->n_seq * d->pages_per_seq > UINT32_MAX)
         return ie_fail(err, IE_E_ARG, "page tables: %u sequences of %u pages are too many", d->n_seq, d->pages_per_seq);
     uint64_t page = 0; /* layers, heads: 32 bits; 2^10 * 32 * 4 = 2^17 bytes a head at most */
-    if (!ie_mul_u64((uint64_t)d->kv.n_layer * d->kv.n_kv, ie_kv_head_elems(&d->kv) * 2u, &page) ||
+    if (!ie_mul_u64((uint64_t)d->kv.n_layer * d->kv.n_kv, ie_kv_head_elems(&d->kv) * (d->kv.f32 ? 4u : 2u), &page) ||
         !ie_mul_u64(page, d->n_pages, kv_bytes) || *kv_bytes > PTRDIFF_MAX / 2 ||
         (d->kv.n_layer && !ie_kv_ok(d->n_pages, d->kv.n_layer, d->kv.n_kv)))
         return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)page);
@@ -177,6 +178,7 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
     cpu_run r = {.cpu = of(be), .st = st, .w = w, .list = l, .first = first, .last = last, .step = step};
     ie_status rc = cpu_check(&r, err);
     if (!rc) rc = cpu_attn_prepare(&r, err);
+    if (!rc) rc = cpu_float_prepare(&r, err);
     if (!rc) rc = cpu_gdn_prepare(&r, err);
     if (rc || first == last) return rc;
     ie_pool_run(r.cpu->pool, walk, &r);

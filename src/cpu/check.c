@@ -97,7 +97,7 @@ static const char *op_wrong(const cpu_run *r, const ie_op *op) {
     case OP_MATMUL:
         if (!mat_ok(r, op->mat) || !src || op->dst == IE_NO_OFF) return "bad matrix, input or output";
         if (!vec_ok(r, op->vec, r->w->mat[op->mat].rows, true)) return "bad bias";
-        return op->src_q8 == (r->w->mat[op->mat].fmt->dot == IE_FLOAT) ? "input does not suit the matrix's format" : NULL;
+        return op->src_q8 && r->w->mat[op->mat].fmt->dot == IE_FLOAT ? "input does not suit the matrix's format" : NULL;
     case OP_ROPE_KV:
     case OP_ATTN:
         if (!src || op->src_q8 || !op->n_kv || !op->n_head || op->n_head % op->n_kv) return "bad input or heads";

@@ -50,6 +50,8 @@ typedef struct {
 struct ie_state {
     ie_state_desc d;
     cpu_memory arena, kv;
+    cpu_memory floats;  /* IE_ACT=f32: a tile of weights for each thread */
+    uint32_t float_cols;
     cpu_memory scratch; /* attention: counters, a part for each thread, the partials of split blocks */
     cpu_attn_plan attn;
     cpu_gdn *gdn; /* recurrent state; NULL without recurrent layers */
@@ -108,6 +110,14 @@ void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uin
 ie_status cpu_gdn_rewind(ie_state *st, uint32_t seq, uint32_t pos, ie_error *err);
 uint64_t cpu_gdn_bytes(const ie_state *st);
 ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_error *err);
+
+/* ---- float_run.c: IE_ACT=f32 --------------------------------------------------------------------------------------- */
+
+ie_status cpu_float_prepare(cpu_run *r, ie_error *err); /* room for matrices as floats */
+/* False: not a quantised matrix with float activations, nothing done. */
+bool cpu_float_matmul(const cpu_run *r, const ie_op *op, uint32_t thread, const ie_mm_args *a, uint32_t row0, uint32_t row1);
+void cpu_float_store(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *k, const float *v);
+void cpu_float_attend(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *q, float *out);
 
 /* ---- check.c: arguments of a step ---------------------------------------------------------------------------------- */
 

@@ -86,7 +86,7 @@ static share matmul_share(const cpu_run *r, const ie_op *op) {
     return s;
 }
 
-static void matmul(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
+static void matmul(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
     const ie_mat *m = &r->w->mat[op->mat];
     share s = matmul_share(r, op);
     uint32_t block = i0 / s.halves, row0 = i0 % s.halves * IE_MM_ROWS, row1 = row0 + (i1 - i0) * IE_MM_ROWS;
@@ -107,7 +107,8 @@ static void matmul(cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) {
         .y = dst_row(r, op, t0),
         .y_ld = op->dst_ld,
     };
-    r->cpu->mm->mm(&a, row0, row1 < m->rows ? row1 : m->rows);
+    row1 = row1 < m->rows ? row1 : m->rows;
+    if (!cpu_float_matmul(r, op, thread, &a, row0, row1)) r->cpu->mm->mm(&a, row0, row1);
 }
 
 uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
@@ -156,7 +157,7 @@ void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint
             else swiglu(r, op, t, at, n);
         }
         break;
-    case OP_MATMUL: matmul(r, op, i0, i1); break;
+    case OP_MATMUL: matmul(r, op, thread, i0, i1); break;
     case OP_ROPE_KV: cpu_rope_work(r, op, i0, i1); break;
     case OP_ATTN: cpu_attn_work(r, op, thread, i0, i1); break;
     case OP_CONV: cpu_conv_work(r, op, i0, i1); break;
