@@ -81,11 +81,11 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-$(DEMO): | setup
+$(DEMO):
 	@tools/setup.sh model
 
 demo: setup
-	@$(MAKE) --no-print-directory $(BUILD)/ie-run $(DEMO)
+	@$(MAKE) -j$$(nproc) --no-print-directory $(BUILD)/ie-run $(DEMO)
 	@echo
 	@echo 'build/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."'
 	@$(BUILD)/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."
