@@ -4,7 +4,7 @@
 #include "cpu.h"
 
 #define CHUNK 256u /* floats that are computed and quantised at a time: 8 blocks */
-#define TAKES 8u   /* about so many times a thread comes for work in a matrix */
+#define TAKES 32u /* about so many times a thread comes for work in a matrix: enough to even out threads of unequal speed */
 
 void cpu_bad(cpu_run *r, const ie_op *op) {
     uint32_t mine = (uint32_t)(op - r->list->ops) + 1, seen = atomic_load_explicit(&r->bad, memory_order_relaxed);
