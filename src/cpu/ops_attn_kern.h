@@ -12,15 +12,23 @@
 #endif
 #define VQ 3u /* queries a block of the V step */
 
+/* Pages lie far apart, so the processor does not foresee the next one: with few queries, whose arithmetic would not hide the
+ * wait, the same bytes of the next page are asked for while a page is worked on (`next`, NULL otherwise). */
+#define FEW 8u
+IE_VEC void fetch(const void *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64u) __builtin_prefetch((const char *)p + i);
+}
+
 /* Scores of n (1 .. QB) queries, ld floats apart, against IE_VW positions from `first` on. A vector of K holds IE_VPOS
  * positions times 8 partial sums; 8 vectors give one vector of scores. */
 IE_VEC void scores(const float *q, size_t ld, const uint32_t n, const uint16_t *k, uint32_t chunks, uint32_t first,
-                   float scale, float *s) {
+                   float scale, float *s, const uint16_t *next) {
     vf a[QB][8];
     for (uint32_t j = 0; j < n; j++)
         for (uint32_t i = 0; i < 8u; i++) a[j][i] = vf_zero();
     k += first * 8u;
     for (uint32_t c = 0; c < chunks; c++, k += IE_PAGE * 8u) {
+        if (next) fetch(next + (c * IE_PAGE + first) * 8u, IE_VW * 16u);
         vf qv[QB];
         for (uint32_t j = 0; j < n; j++) qv[j] = vf_rep8(q + j * ld + c * 8u);
 #pragma GCC unroll 8
@@ -34,7 +42,8 @@ IE_VEC void scores(const float *q, size_t ld, const uint32_t n, const uint16_t *
 }
 
 /* Scores of queries [q0, q1) of the block against the positions of a page that any of them sees. */
-static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, uint32_t q1, uint32_t page, float *s) {
+static void page_scores(const ie_attn_block *a, const uint16_t *k, const uint16_t *next, uint32_t q0, uint32_t q1, uint32_t page,
+                        float *s) {
     uint32_t pos0 = page * IE_PAGE, ld = ie_attn_ld(a->hd), chunks = ie_head_pad(a->hd) / 8u;
     for (uint32_t j = q0; j < q1; j += QB) {
         uint32_t n = q1 - j < QB ? q1 - j : QB;
@@ -42,10 +51,11 @@ static void page_scores(const ie_attn_block *a, const uint16_t *k, uint32_t q0, 
             if (a->hi[j + n - 1] <= pos0 + p || a->lo[j] >= pos0 + p + IE_VW) continue;
             const float *q = a->scratch + (uint64_t)j * ld;
             float *to = s + (uint64_t)j * IE_PAGE;
-            if (n == 1) scores(q, ld, 1, k, chunks, p, a->scale, to);
+            const uint16_t *ahead = j == q0 ? next : NULL;
+            if (n == 1) scores(q, ld, 1, k, chunks, p, a->scale, to, ahead);
 #if IE_VW == 16u
-            else if (n == 2) scores(q, ld, 2, k, chunks, p, a->scale, to);
-            else scores(q, ld, 3, k, chunks, p, a->scale, to);
+            else if (n == 2) scores(q, ld, 2, k, chunks, p, a->scale, to, ahead);
+            else scores(q, ld, 3, k, chunks, p, a->scale, to, ahead);
 #endif
         }
         for (uint32_t i = j; i < j + n; i++) { /* positions that a query does not see: exp gives +0 for them */
@@ -141,9 +151,10 @@ VALUES(values_3, 3, true)
 VALUES(values_more, 1, false)
 #undef VALUES
 
-static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, uint32_t q1, uint32_t page, const float *s,
+static void page_values(const ie_attn_block *a, const uint16_t *v, const uint16_t *next, uint32_t q0, uint32_t q1, uint32_t page, const float *s,
                         const float *c, float *o) {
     uint32_t ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
+    if (next) fetch(next, IE_PAGE * hdp * 2u);
     for (uint32_t j = q0; j < q1; j += VQ) {
         uint32_t n = q1 - j < VQ ? q1 - j : VQ;
         float *to = o + (uint64_t)j * ld;
@@ -169,6 +180,7 @@ static void page_values(const ie_attn_block *a, const uint16_t *v, uint32_t q0, 
 static void k_attn(const ie_attn_block *a) {
     uint32_t nqp = (a->nq + 15u) / 16u * 16u, ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
     float *s = a->scratch + (uint64_t)nqp * ld, *c = s + (uint64_t)nqp * IE_PAGE, *top = c + nqp;
+    const uint32_t last = a->nq ? ie_page_of(a->hi[a->nq - 1u] - 1u) : 0; /* page of the newest position */
     for (uint32_t part = a->part0; part < a->part1; part++) {
         float *o = a->part + (part - a->part0) * ie_attn_part_floats(a->nq, a->hd), *m = o + (uint64_t)a->nq * ld, *l = m + nqp;
         memset(o, 0, (uint64_t)a->nq * ld * sizeof *o);
@@ -179,9 +191,10 @@ static void k_attn(const ie_attn_block *a) {
             while (q0 < q1 && a->lo[q1 - 1] >= pos0 + IE_PAGE) q1--;
             if (q0 == q1) continue;
             const uint16_t *k = a->kv + a->pages[page] * a->page_stride;
-            page_scores(a, k, q0, q1, page, s);
+            const uint16_t *next = a->nq <= FEW && page < last ? a->kv + a->pages[page + 1u] * a->page_stride : NULL;
+            page_scores(a, k, next, q0, q1, page, s);
             page_softmax(q0, q1, s, m, l, c, top);
-            page_values(a, k + IE_PAGE * hdp, q0, q1, page, s, c, o);
+            page_values(a, k + IE_PAGE * hdp, next ? next + IE_PAGE * hdp : NULL, q0, q1, page, s, c, o);
         }
     }
 }
