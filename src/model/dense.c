@@ -21,18 +21,25 @@ typedef struct {
 
 /* Metadata that change the arithmetic and that this engine does not know: refused, never ignored. */
 static ie_status refuse_unknown(const ie_gguf *g, const char *prefix, ie_error *err) {
-    static const char *const keys[] = {"expert_count", "expert_used_count", "attention.scale", "attention.logit_softcapping",
-                                       "final_logit_softcapping", "logit_scale", "embedding_scale", "residual_scale",
-                                       "attention.clamp_kqv", "attention.max_alibi_bias"};
+    static const struct {
+        const char *name;
+        float neutral; /* the value besides 0 that changes nothing */
+    } keys[] = {{"expert_count", 0}, {"expert_used_count", 0}, {"attention.scale", 0}, {"attention.output_scale", 1},
+                {"attn_logit_softcapping", 0}, {"attention.logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"logit_scale", 1},
+                {"embedding_scale", 1}, {"residual_scale", 1}, {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0},
+                {"attention.temperature_scale", 0}, {"attention.sliding_window_pattern", 0}, {"swiglu_clamp_exp", 0},
+                {"rope.freq_base_swa", 0}, {"rope.dimension_count_swa", 0}, {"rope.dimension_sections", 0}, {"rope.scaling.alpha", 0},
+                {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_log_multiplier", 0}};
     char name[128];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        snprintf(name, sizeof name, "%s.%s", prefix, keys[i]);
+        snprintf(name, sizeof name, "%s.%s", prefix, keys[i].name);
         const ie_gguf_value *v = ie_gguf_find(g, name);
         if (!v) continue;
-        uint32_t u = 1;
-        float f = 1;
-        if (v->type == GGUF_F32 ? ie_gguf_f32(g, name, 0, &f, err) || f != 0 : ie_gguf_u32(g, name, 0, UINT32_MAX, 0, &u, err) || u)
-            return ie_fail(err, IE_E_UNSUPPORTED, "key '%s' is set; architecture '%s' is supported without it", name, prefix);
+        uint32_t u = 0;
+        float f = 0;
+        bool set = v->type == GGUF_F32 ? ie_gguf_f32(g, name, 0, &f, err) || (f != 0 && f != keys[i].neutral)
+                                       : ie_gguf_u32(g, name, 0, UINT32_MAX, 0, &u, err) || u != 0;
+        if (set) return ie_fail(err, IE_E_UNSUPPORTED, "key '%s' is set; architecture '%s' is supported without it", name, prefix);
     }
     bool causal;
     snprintf(name, sizeof name, "%s.attention.causal", prefix);
