@@ -141,9 +141,22 @@ ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, 
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user,
                     ie_error *err);
 
-/* Drops the positions from len on. A model with recurrent layers may refuse (IE_E_UNSUPPORTED). */
+/* Drops the positions from len on. A model with recurrent layers can go back to 0 and to any position that its log reaches:
+ * inside the last decode batch after its first token; inside the last segment of 32 positions of a prompt. Otherwise it
+ * refuses (IE_E_UNSUPPORTED) and nothing changes. */
 ie_status ie_seq_truncate(ie_ctx *c, int32_t seq, int32_t len, ie_error *err);
 int32_t ie_seq_len(const ie_ctx *c, int32_t seq);
+
+/* A copy of a sequence: its tokens, key / value pages and recurrent state. Owned by the caller, independent of the context.
+ * NULL on failure. */
+typedef struct ie_snapshot ie_snapshot;
+ie_snapshot *ie_seq_save(ie_ctx *c, int32_t seq, ie_error *err);
+/* Makes sequence seq what the snapshot holds; going on gives the bits that the saved sequence would have given. The context
+ * may be another one of the same model. On failure seq is empty. */
+ie_status ie_seq_restore(ie_ctx *c, int32_t seq, const ie_snapshot *s, ie_error *err);
+uint64_t ie_snapshot_bytes(const ie_snapshot *s);
+int32_t ie_snapshot_len(const ie_snapshot *s); /* tokens */
+void ie_snapshot_free(ie_snapshot *s);         /* NULL is allowed */
 
 /* ---- sampling ----------------------------------------------------------------------------------------------------- */
 

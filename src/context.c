@@ -198,6 +198,63 @@ ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, 
     return ie_seq_truncate(c, seq, 0, err);
 }
 
+/* ---- snapshots ------------------------------------------------------------------------------------------------------- */
+
+struct ie_snapshot {
+    const ie_model *m;
+    int32_t len;
+    uint64_t page_bytes, state_bytes, bytes;
+    uint8_t data[]; /* tokens, recurrent state, pages */
+};
+
+ie_snapshot *ie_seq_save(ie_ctx *c, int32_t seq, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    ie_backend *be = c->m->be;
+    if (check_seq(c, seq, err)) return NULL;
+    const sequence *q = &c->seq[seq];
+    uint64_t tokens = (uint64_t)q->len * sizeof *q->token, page = ie_kv_page_bytes(&c->m->kv), state = be->api->seq_bytes(be, c->st);
+    ie_snapshot *s = ie_calloc(1, sizeof *s + tokens + state + q->n_pages * page, "snapshot", err);
+    if (!s) return NULL;
+    *s = (ie_snapshot){c->m, q->len, page, state, sizeof *s + tokens + state + q->n_pages * page};
+    uint8_t *at = s->data;
+    if (tokens) memcpy(at, q->token, tokens);
+    ie_status st = be->api->seq_save(be, c->st, (uint32_t)seq, at + tokens, err);
+    for (uint32_t i = 0; i < q->n_pages && !st; i++)
+        st = be->api->page_save(be, c->st, table_of(c, seq)[i], at + tokens + state + i * page, err);
+    if (!st) return s;
+    free(s);
+    return NULL;
+}
+
+ie_status ie_seq_restore(ie_ctx *c, int32_t seq, const ie_snapshot *s, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    ie_backend *be = c->m->be;
+    ie_status st = check_seq(c, seq, err);
+    if (st) return st;
+    st = ie_seq_truncate(c, seq, 0, err);
+    if (!st && s->m != c->m) st = ie_fail(err, IE_E_ARG, "the snapshot is of another model");
+    if (!st && s->len > c->n_ctx) st = ie_fail(err, IE_E_FULL, "the snapshot has %d tokens, the context holds %d", s->len, c->n_ctx);
+    if (!st) st = set_pages(c, seq, s->len, err);
+    uint64_t tokens = (uint64_t)s->len * sizeof(int32_t);
+    const uint8_t *at = s->data + tokens;
+    for (uint32_t i = 0; !st && i < c->seq[seq].n_pages; i++)
+        st = be->api->page_load(be, c->st, table_of(c, seq)[i], at + s->state_bytes + i * s->page_bytes, err);
+    if (!st) st = be->api->seq_load(be, c->st, (uint32_t)seq, at, err);
+    if (st) {
+        ie_seq_truncate(c, seq, 0, NULL);
+        return st;
+    }
+    if (tokens) memcpy(c->seq[seq].token, s->data, tokens);
+    c->seq[seq].len = s->len;
+    return IE_OK;
+}
+
+uint64_t ie_snapshot_bytes(const ie_snapshot *s) { return s->bytes; }
+int32_t ie_snapshot_len(const ie_snapshot *s) { return s->len; }
+void ie_snapshot_free(ie_snapshot *s) { free(s); }
+
 /* ---- steps ----------------------------------------------------------------------------------------------------------- */
 
 static ie_status check_batch(const ie_ctx *c, const ie_batch *b, ie_error *err) {

@@ -12,13 +12,13 @@
 #include "ie_math.h"
 
 /* v[l] += v[l + h] for h = n / 2, ..., 1 (n a power of two); overwrites v. */
-static float ref_tree(float *v, uint32_t n) {
+static inline float ref_tree(float *v, uint32_t n) {
     for (uint32_t h = n / 2; h >= 1; h /= 2)
         for (uint32_t l = 0; l < h; l++) v[l] = v[l] + v[l + h];
     return v[0];
 }
 
-static float ref_rms(const float *x, uint32_t n, float eps, uint32_t lanes) {
+static inline float ref_rms(const float *x, uint32_t n, float eps, uint32_t lanes) {
     float p[256] = {0}, g[8];
     for (uint32_t i = 0; i < n; i++) p[i % lanes] = fmaf(x[i], x[i], p[i % lanes]);
     float ss;
@@ -32,7 +32,7 @@ static float ref_rms(const float *x, uint32_t n, float eps, uint32_t lanes) {
     return 1.0f / root;
 }
 
-static void ref_norm(const float *x, const float *w, uint32_t n, float eps, uint32_t lanes, float *y) {
+static inline void ref_norm(const float *x, const float *w, uint32_t n, float eps, uint32_t lanes, float *y) {
     float r = ref_rms(x, n, eps, lanes);
     for (uint32_t i = 0; i < n; i++) {
         float t = x[i] * r;
@@ -40,14 +40,14 @@ static void ref_norm(const float *x, const float *w, uint32_t n, float eps, uint
     }
 }
 
-static void ref_norm_double(const float *x, const float *w, uint32_t n, float eps, double *y) {
+static inline void ref_norm_double(const float *x, const float *w, uint32_t n, float eps, double *y) {
     double ss = 0;
     for (uint32_t i = 0; i < n; i++) ss += (double)x[i] * x[i];
     double r = 1.0 / sqrt(ss / n + (double)eps);
     for (uint32_t i = 0; i < n; i++) y[i] = x[i] * r * (double)w[i];
 }
 
-static void ref_rope(float *x, const float *cs, uint32_t half, int neox) {
+static inline void ref_rope(float *x, const float *cs, uint32_t half, int neox) {
     for (uint32_t i = 0; i < half; i++) {
         uint32_t a = neox ? i : 2 * i, b = neox ? i + half : 2 * i + 1;
         float x0 = x[a], x1 = x[b], c = cs[2 * i], s = cs[2 * i + 1];
@@ -58,7 +58,7 @@ static void ref_rope(float *x, const float *cs, uint32_t half, int neox) {
 }
 
 /* Q8 block of up to 32 values. */
-static void ref_q8(const float *x, uint32_t n, uint32_t *block) {
+static inline void ref_q8(const float *x, uint32_t n, uint32_t *block) {
     float v[32] = {0}, amax = 0;
     memcpy(v, x, n * sizeof *x);
     for (uint32_t i = 0; i < 32; i++) amax = fabsf(v[i]) > amax ? fabsf(v[i]) : amax;
@@ -92,7 +92,7 @@ typedef struct {
     uint32_t hd;
 } ref_kv;
 
-static float ref_score(const float *q, const uint16_t *k, uint32_t hd, float scale) {
+static inline float ref_score(const float *q, const uint16_t *k, uint32_t hd, float scale) {
     float a[8] = {0};
     for (uint32_t d = 0; d < hd; d++) a[d % 8] = fmaf(q[d], ie_f16_to_f32(k[d]), a[d % 8]);
     float s = ref_tree(a, 8);
@@ -100,7 +100,7 @@ static float ref_score(const float *q, const uint16_t *k, uint32_t hd, float sca
 }
 
 /* One query that sees [lo, hi). */
-static void ref_attn(const float *q, const ref_kv *kv, uint32_t lo, uint32_t hi, float scale, float *out) {
+static inline void ref_attn(const float *q, const ref_kv *kv, uint32_t lo, uint32_t hi, float scale, float *out) {
     enum { PART = IE_PAGE * IE_FOLD_PAGES };
     uint32_t hd = kv->hd, k0 = lo / PART, k1 = (hi - 1) / PART + 1;
     float *o = calloc((size_t)(k1 - k0) * hd, sizeof *o), *m = calloc(k1, sizeof *m), *l = calloc(k1, sizeof *l);
@@ -143,7 +143,7 @@ static void ref_attn(const float *q, const ref_kv *kv, uint32_t lo, uint32_t hi,
 }
 
 /* The same in double; *size: sum of p |v|, for the error bound. */
-static void ref_attn_double(const float *q, const ref_kv *kv, uint32_t lo, uint32_t hi, float scale, double *out, double *size) {
+static inline void ref_attn_double(const float *q, const ref_kv *kv, uint32_t lo, uint32_t hi, float scale, double *out, double *size) {
     uint32_t hd = kv->hd;
     double *p = calloc(hi, sizeof *p), top = -INFINITY, sum = 0;
     for (uint32_t i = lo; i < hi; i++) {
