@@ -199,6 +199,7 @@ static uint64_t memory_free(ie_backend *be) {
 static void parallel(ie_backend *be, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx) { ie_pool_for(of(be)->pool, n, fn, ctx); }
 
 static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
+    if (!cpu_gdn_check_print(&of(be)->gdn_check, out, err)) return IE_E_NOMEM;
     return of(be)->profile ? cpu_profile_print(of(be)->profile, out, err) : IE_OK;
 }
 
@@ -256,6 +257,7 @@ ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err) {
     cpu_backend *c = ie_calloc(1, sizeof *c, "backend", err);
     if (!c) return NULL;
     *c = (cpu_backend){.be = {&api}, .mm = ie_mm_of(level), .ops = ie_ops_of(level)};
+    c->gdn_check.on = ie_env_on(IE_ENV_GDN_CHECK);
     snprintf(c->about, sizeof c->about, "cpu, %s, %d thread%s", ie_level_name(level), threads, threads == 1 ? "" : "s");
     c->pool = ie_pool_new((uint32_t)threads, err);
     bool ok = c->pool != NULL;

@@ -20,6 +20,12 @@ typedef struct {
     uint64_t map_bytes;
 } cpu_memory;
 
+/* IE_GDN_CHECK: largest differences of segments from token by token, and the largest values, as bits of floats >= 0. */
+typedef struct {
+    bool on;
+    _Atomic uint32_t result, result_max, state, state_max;
+} cpu_gdn_check;
+
 typedef struct {
     ie_backend be; /* first: the public handle */
     ie_pool *pool;
@@ -28,6 +34,7 @@ typedef struct {
     cpu_memory weight_memory;
     uint8_t *weights; /* its bytes */
     uint64_t weight_bytes;
+    cpu_gdn_check gdn_check;
     cpu_profile *profile; /* NULL unless IE_PROFILE=1 */
     char about[64];
 } cpu_backend;
@@ -107,6 +114,7 @@ uint32_t cpu_conv_pieces(const cpu_run *r, const ie_op *op);
 void cpu_conv_work(const cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1);
 uint32_t cpu_gdn_pieces(const cpu_run *r, const ie_op *op);
 void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1);
+bool cpu_gdn_check_print(cpu_gdn_check *c, ie_buf *out, ie_error *err);
 ie_status cpu_gdn_rewind(ie_state *st, uint32_t seq, uint32_t pos, ie_error *err);
 uint64_t cpu_gdn_bytes(const ie_state *st);
 ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_error *err);

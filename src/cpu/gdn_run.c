@@ -365,6 +365,63 @@ static void by_segment(const cpu_run *r, const gdn_job *j) {
     }
 }
 
+/* ---- IE_GDN_CHECK --------------------------------------------------------------------------------------------------- */
+
+static void raise_max(_Atomic uint32_t *max, float x) {
+    uint32_t mine = ie_bits_of(ie_abs(x)), seen = atomic_load_explicit(max, memory_order_relaxed);
+    while (mine > seen && !atomic_compare_exchange_weak_explicit(max, &seen, mine, memory_order_relaxed, memory_order_relaxed)) {}
+}
+
+static void compare(const float *a, const float *b, uint64_t n, _Atomic uint32_t *diff, _Atomic uint32_t *max) {
+    float d = 0, m = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        float e = ie_abs(a[i] - b[i]), v = ie_abs(b[i]);
+        d = e > d ? e : d;
+        m = v > m ? v : m;
+    }
+    raise_max(diff, d);
+    raise_max(max, m);
+}
+
+static void copy_values(const cpu_run *r, const gdn_job *j, float *buf, bool save) {
+    for (uint32_t p = j->b->base; p < j->b->pos + j->b->n; p++, buf += j->op->hd) {
+        float *v = rows_of(r, j, p, p + 1u).v;
+        memcpy(save ? buf : v, save ? v : buf, j->op->hd * sizeof *v);
+    }
+}
+
+/* By segments, and before that token by token on a copy. */
+static void by_both(cpu_run *r, const gdn_job *j) {
+    cpu_gdn_check *c = &r->cpu->gdn_check;
+    uint64_t state = head_floats(&r->st->d.gdn), values = (uint64_t)(j->b->pos + j->b->n - j->b->base) * j->op->hd;
+    uint64_t fresh = (uint64_t)(j->b->pos - j->b->base) * j->op->hd; /* results begin behind the replayed tokens' */
+    float *copy = ie_calloc(2u * (state + values), sizeof *copy, "IE_GDN_CHECK", NULL), *s = copy, *v = s + state;
+    if (copy) {
+        float *s2 = v + values, *v2 = s2 + state;
+        memcpy(s, j->s, state * sizeof *s);
+        copy_values(r, j, v, true);
+        by_token(r, j);
+        memcpy(s2, j->s, state * sizeof *s);
+        copy_values(r, j, v2, true);
+        memcpy(j->s, s, state * sizeof *s);
+        copy_values(r, j, v, false);
+        by_segment(r, j);
+        copy_values(r, j, v, true);
+        compare(v + fresh, v2 + fresh, values - fresh, &c->result, &c->result_max);
+        if (j->b->next > j->b->base) compare(j->s, s2, state, &c->state, &c->state_max);
+    } else {
+        by_segment(r, j);
+    }
+    free(copy);
+}
+
+bool cpu_gdn_check_print(cpu_gdn_check *c, ie_buf *out, ie_error *err) {
+    if (!c->on) return true;
+    return ie_buf_printf(out, err, "gated delta net, segments against token by token: largest difference of results %.3g (values up to %.3g), "
+                         "of states %.3g (up to %.3g)\n", (double)ie_f32_of(c->result), (double)ie_f32_of(c->result_max),
+                         (double)ie_f32_of(c->state), (double)ie_f32_of(c->state_max));
+}
+
 /* Gated RMSNorm of the block's results, to the op's outputs. */
 static void finish(cpu_run *r, const gdn_job *j) {
     const ie_op *op = j->op;
@@ -393,8 +450,9 @@ void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uin
                      .rows = cpu_f32(r, op->src) + (uint64_t)b->t0 * op->src_ld + op->src_at,
                      .s = state_at(r, b->seq, (uint32_t)op->kv_layer, head),
                      .scratch = (float *)g->scratch.p + thread * g->thread_floats};
-        if (g->chunk && r->step->phase == IE_PREFILL) by_segment(r, &j);
-        else by_token(r, &j);
+        if (!g->chunk || r->step->phase != IE_PREFILL) by_token(r, &j);
+        else if (r->cpu->gdn_check.on) by_both(r, &j);
+        else by_segment(r, &j);
         finish(r, &j);
     }
 }

@@ -28,7 +28,7 @@ static ie_status refuse_unknown(const ie_gguf *g, const char *prefix, ie_error *
                 {"attn_logit_softcapping", 0}, {"attention.logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"logit_scale", 1},
                 {"embedding_scale", 1}, {"residual_scale", 1}, {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0},
                 {"attention.temperature_scale", 0}, {"attention.sliding_window_pattern", 0}, {"swiglu_clamp_exp", 0},
-                {"rope.freq_base_swa", 0}, {"rope.dimension_count_swa", 0}, {"rope.dimension_sections", 0}, {"rope.scaling.alpha", 0},
+                {"rope.freq_base_swa", 0}, {"rope.dimension_count_swa", 0}, {"rope.scaling.alpha", 0},
                 {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_log_multiplier", 0}};
     char name[128];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -132,6 +132,10 @@ static ie_status load_layer(ie_model *m, ie_loader *l, uint32_t i, const ie_dens
 ie_status ie_dense_load(ie_model *m, ie_loader *l, const ie_dense_opts *o, ie_error *err) {
     ie_hparams *hp = &m->hp;
     ie_status st = ie_hparams_read(m->gguf, m->arch->name, hp, err);
+    char sections[64];
+    snprintf(sections, sizeof sections, "%s.rope.dimension_sections", m->arch->name);
+    if (!st && ie_gguf_find(m->gguf, sections))
+        st = ie_fail(err, IE_E_UNSUPPORTED, "key '%s' is set; architecture '%s' is supported without it", sections, m->arch->name);
     if (!st) st = ie_load_vocab_size(m, err);
     if (st) return st;
     hp->rope.neox = o->neox;
