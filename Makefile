@@ -3,6 +3,8 @@
 
 BUILD   ?= build
 comma   := ,
+# Each step is one short line; V=1 shows the commands.
+say      = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@printf '  %-4s %s\n' $(1) $@;)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 OPT     ?= -O3
@@ -35,44 +37,49 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c)
 all: $(BUILD)/ie-run
 
 $(BUILD)/ie-run: $(APP_OBJ) $(BUILD)/libie.a
-	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) -ledit
+	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) -ledit
 
 $(BUILD)/libie.a: $(LIB_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR)$(AR) rcs $@ $^
 
 $(BUILD)/libie.so: $(LIB_OBJ)
-	$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK)$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/obj/%_avx512.o: ALL_CFLAGS += $(AVX512)
 $(BUILD)/obj/%_avx2.o: ALL_CFLAGS += $(AVX2)
 # The matrix kernels are thousands of inlined vector operations: with the undefined-behaviour checks around each, one file
-# takes minutes to compile. They keep the address checks; their integer code is checked in the core and by the laws.
-$(BUILD)/obj/src/cpu/mm_%.o: override SANITIZE := $(subst $(comma)undefined,,$(SANITIZE))
+# takes minutes to compile. They keep the address checks (by calls, which compile faster than inlined ones); their
+# integer code is checked in the core and by the laws.
+MM_SANITIZE := $(subst $(comma)undefined,,$(SANITIZE))
+ifneq ($(findstring fsanitize=address,$(SANITIZE)),)
+MM_SANITIZE += $(if $(findstring clang,$(CC)),-mllvm -asan-instrumentation-with-call-threshold=0,--param asan-instrumentation-with-call-threshold=0)
+endif
+$(BUILD)/obj/src/cpu/mm_%.o: override SANITIZE := $(MM_SANITIZE)
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a -lcmocka $(LIBS)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a -lcmocka $(LIBS)
 
 $(BUILD)/tests/%: tests/tools/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
 
 $(BUILD)/tools/%: tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
 
 # As a user of the installed library would: the public header alone.
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
-	$(CC) -std=c11 $(OPT) $(CFLAGS) $(WARN) $(SANITIZE) -Iinclude -o $@ $< $(BUILD)/libie.a $(LIBS)
+	$(call say,CC)$(CC) -std=c11 $(OPT) $(CFLAGS) $(WARN) $(SANITIZE) -Iinclude -o $@ $< $(BUILD)/libie.a $(LIBS)
 
 # ---- set-up: packages by apt (root), a Python environment in .venv, test files in .cache ---------------------------
 
@@ -85,7 +92,7 @@ $(DEMO):
 	@tools/setup.sh model
 
 demo: setup
-	@$(MAKE) -j$$(nproc) --no-print-directory $(BUILD)/ie-run $(DEMO)
+	@$(MAKE) -j$$(nproc) --no-print-directory $(DEMO) $(BUILD)/ie-run
 	@echo
 	@echo 'build/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."'
 	@$(BUILD)/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."
@@ -97,10 +104,9 @@ demo: setup
 test: setup-test
 	@tools/run_tests.sh $(BUILD)
 
-unit: unit-build unit-run
+unit: unit-build
+	@tools/run_unit.sh $(UNIT)
 unit-build: $(UNIT)
-unit-run:
-	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 helpers: $(HELPERS)
 tools: $(TOOLS)
 examples: $(EXAMPLES)
@@ -109,26 +115,28 @@ e2e: $(BUILD)/ie-run $(HELPERS) $(EXAMPLES)
 	IE_BUILD=$(abspath $(BUILD)) $(PY) -m pytest -q tests/e2e
 
 # The unit tests under sanitizers, each in a build folder of its own.
-asan:
-	$(MAKE) BUILD=$(BUILD)/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" unit
-tsan:
-	$(MAKE) BUILD=$(BUILD)/tsan OPT=-O1 SANITIZE="-fsanitize=thread" unit
+ASAN := BUILD=$(BUILD)/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+TSAN := BUILD=$(BUILD)/tsan OPT=-O1 SANITIZE="-fsanitize=thread"
+asan asan-build:
+	@$(MAKE) --no-print-directory $(ASAN) $(@:asan%=unit%)
+tsan tsan-build:
+	@$(MAKE) --no-print-directory $(TSAN) $(@:tsan%=unit%)
 
 FUZZ_SECONDS ?= 60
 # By clang, with coverage instrumentation.
 fuzz-build:
-	$(MAKE) BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
 fuzz-targets: $(FUZZ)
 # What reads bytes from outside; the rest of the library need not be built for it.
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/text/chat.c,$(wildcard src/base.c src/gguf*.c src/text/*.c)))
 $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 fuzz: fuzz-build
 	@tools/run_fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
 
 # ---- style --------------------------------------------------------------------------------------------------------
 
-C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+C_FILES = $(shell find bench core examples include laws src tests tools -name '*.[ch]')
 fmt:
 	clang-format -i $(C_FILES)
 lint:
@@ -159,5 +167,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all setup setup-test demo test unit unit-build unit-run helpers tools examples e2e asan tsan fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
+.PHONY: all setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
 .SECONDARY:

@@ -1,32 +1,57 @@
 #!/bin/sh
 # All tests, from the quick ones to the slow ones: tools/run_tests.sh BUILD
-# IE_FIXTURES (default ../shared) holds models outside the repository; tests that miss one print `skip` and are counted.
+# Every group runs even if one before it failed; the last line counts all of them, and any failure gives exit code 1.
+# IE_FIXTURES (default ../shared) holds models outside the repository; tests that miss one say so and count as skipped.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
 jobs=$(nproc)
 IE_FIXTURES=${IE_FIXTURES:-../shared}
-IE_BUILD=$PWD/$build
+case $build in /*) IE_BUILD=$build ;; *) IE_BUILD=$PWD/$build ;; esac
 export IE_FIXTURES IE_BUILD
+passed=0 failed=0 skipped=0 began=$(date +%s)
+log=$(mktemp)
+trap 'rm -f "$log" "$log.code"' EXIT
 
-step() { printf '\n==== %s\n' "$*"; }
+step() { printf '\n==== %s (after %d s)\n' "$*" $(($(date +%s) - began)); }
+end() {
+    printf '\n%d s\n%d passed, %d failed, %d skipped\n' $(($(date +%s) - began)) $passed $failed $skipped
+    [ $failed = 0 ] || exit 1
+    exit 0
+}
+compile() {
+    make -s -j"$jobs" BUILD="$build" "$@" && return 0
+    echo "FAILED: make $*"
+    failed=$((failed + 1))
+    return 1
+}
+# Runs a command, shows its output, and adds the counts of its closing line; one that fails without a count is a failure.
+run() {
+    { code=0; "$@" 2>&1 || code=$?; echo $code >"$log.code"; } | tee "$log"
+    last=$(grep -E '[0-9]+ (passed|failed|skipped|error)' "$log" | tail -n 1)
+    number() { n=$(echo "$last" | sed -nE "s/.*(^|[^0-9])([0-9]+) $1.*/\2/p"); echo "${n:-0}"; }
+    bad=$(($(number failed) + $(number error)))
+    if [ "$(cat "$log.code")" != 0 ] && [ $bad = 0 ]; then
+        bad=1
+        echo "FAILED: $* (exit code $(cat "$log.code"))"
+    fi
+    passed=$((passed + $(number passed))) skipped=$((skipped + $(number skipped))) failed=$((failed + bad))
+}
 
 step build
-make -s -j"$jobs" BUILD="$build" all helpers examples
+compile all helpers examples || end
 
 step unit tests
-make -s -j"$jobs" BUILD="$build" unit-build
-make -s BUILD="$build" unit
+compile unit-build && run make -s BUILD="$build" unit
 
 step unit tests under address and undefined-behaviour checks
-make -s -j"$jobs" BUILD="$build/asan" OPT=-O1 \
-    SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" unit-build
-make -s BUILD="$build/asan" OPT=-O1 unit-run
+compile asan-build && run make -s BUILD="$build" asan
 
 step fuzz targets, a few seconds each
-make -s -j"$jobs" BUILD="$build" fuzz-build
-tools/run_fuzz.sh "$build/fuzz" "${FUZZ_SECONDS:-10}"
+compile fuzz-build && run tools/run_fuzz.sh "$build/fuzz" "${FUZZ_SECONDS:-10}"
 
 step end to end
-tools/setup.sh model
-.venv/bin/python -m pytest -q -ra -n "$jobs" --dist loadfile tests/e2e
+tools/setup.sh model || echo "tests that need the demo model will be skipped"
+run .venv/bin/python -m pytest -q -ra -n "$jobs" --dist loadfile tests/e2e
+
+end
