@@ -1,0 +1,64 @@
+"""LLVM's AMDGPU disassembler through its C interface (ctypes): the reference that sim/'s decoder is made from and checked against.
+
+Looks for a libLLVM that has the AMDGPU target: the file named by IE_LLVM, else the newest one installed.
+"""
+import ctypes
+import glob
+import os
+import re
+import struct
+
+PATTERNS = ("/usr/lib/llvm-*/lib/libLLVM*.so*", "/usr/lib/*/libLLVM*.so*", "/opt/rocm*/llvm/lib/libLLVM*.so*")
+
+
+def find_library():
+    """Path of a libLLVM >= 19, or None. A file that IE_LLVM names is taken as it is."""
+    named = os.environ.get("IE_LLVM")
+    if named:
+        return named
+    found = []
+    for pattern in PATTERNS:
+        for path in glob.glob(pattern):
+            m = re.search(r"libLLVM(?:-[0-9a-f]+)?[-.](?:so\.)?(\d+)", path) or re.search(r"llvm-(\d+)/", path)
+            if m and int(m.group(1)) >= 19:
+                found.append((int(m.group(1)), path))
+    return max(found)[1] if found else None
+
+
+class Disassembler:
+    def __init__(self, path=None, cpu="gfx1201"):
+        path = path or find_library()
+        if not path:
+            raise OSError("no libLLVM >= 19 found; set IE_LLVM to one that has the AMDGPU target")
+        # A libLLVM unpacked from an archive brings its own libraries beside it.
+        for dep in sorted(glob.glob(os.path.join(os.path.dirname(path), "lib[lzx]*.so*"))):
+            if os.path.basename(dep).startswith(("liblzma-", "libzstd-", "libxml2-")):
+                ctypes.CDLL(dep, mode=ctypes.RTLD_GLOBAL)
+        lib = ctypes.CDLL(path)
+        for part in ("TargetInfo", "TargetMC", "Disassembler"):
+            getattr(lib, "LLVMInitializeAMDGPU" + part)()
+        lib.LLVMCreateDisasmCPUFeatures.restype = ctypes.c_void_p
+        lib.LLVMDisasmInstruction.restype = ctypes.c_size_t
+        lib.LLVMDisasmInstruction.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64,
+                                              ctypes.c_char_p, ctypes.c_size_t]
+        self.path = path
+        self.lib = lib
+        self.ctx = lib.LLVMCreateDisasmCPUFeatures(b"amdgcn-amd-amdhsa", cpu.encode(), b"", None, 0, None, None)
+        if not self.ctx:
+            raise OSError(f"{path} has no AMDGPU target for {cpu}")
+        self.buf = ctypes.create_string_buffer(512)
+
+    def raw(self, words):
+        """(dwords used, text) of the instruction at words[0]; (0, "") if LLVM refuses it."""
+        data = struct.pack("<%dI" % len(words), *words)
+        n = self.lib.LLVMDisasmInstruction(self.ctx, data, len(data), 0, self.buf, 512)
+        if n == 0:
+            return 0, ""
+        return n // 4, self.buf.value.decode().strip().replace("\t", " ")
+
+    def __call__(self, *words):
+        """As raw(), and refuses what LLVM prints with a remark that an operand is not valid."""
+        n, text = self.raw(words)
+        if n == 0 or "/*" in text:
+            return 0, ""
+        return n, text
