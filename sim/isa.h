@@ -55,7 +55,7 @@ enum {
 
 /* How an operand's constants are read, and how its bits are meant. */
 enum sim_type {
-    SIM_T_B32, SIM_T_F32, SIM_T_B16, SIM_T_F16, SIM_T_BF16, SIM_T_B64, SIM_T_F64,
+    SIM_T_B32, SIM_T_F32, SIM_T_B16, SIM_T_F16, SIM_T_BF16, SIM_T_B64, SIM_T_I64, SIM_T_F64,
     SIM_T_PK_B16, SIM_T_PK_F16, SIM_T_PK_BF16, /* two 16-bit values in a dword */
     SIM_T_COUNT
 };
@@ -103,6 +103,9 @@ typedef struct sim_inst {
     /* Modifiers of the result. */
     uint8_t clamp;    /* VOP3 / VOP3P clamp ("clmp") bit */
     uint8_t omod;     /* 0 none, 1 *2, 2 *4, 3 /2 */
+    uint8_t byte_sel; /* v_cvt_f32_fp8 / bf8: source byte; v_cvt_sr_fp8 / bf8: destination byte; v_swmmac: index_key */
+    uint8_t odd;      /* assembler text exists, but the instruction has bits or operands that the ISA gives no meaning
+                       * (a scalar where only a VGPR can be, op_sel of a 32-bit operation): do not execute it */
 
     /* DPP acts on src[0]. dpp8: 8 selectors of 3 bits, lane 0 lowest. dpp_ctrl: 9 bits as encoded. */
     uint8_t dpp;      /* enum sim_dpp */

@@ -1,4 +1,5 @@
-/* Every mnemonic of gfx1201, in alphabetical order. Made by tools/sim_gen_isa.py; include it with SIM_OP(id, text) defined. */
+/* Every mnemonic of gfx1201, in alphabetical order. Made by tools/sim_gen_isa.py; include it with
+ * SIM_OP(id, text) defined. */
 SIM_OP(BUFFER_ATOMIC_ADD_F32, "buffer_atomic_add_f32")
 SIM_OP(BUFFER_ATOMIC_ADD_U32, "buffer_atomic_add_u32")
 SIM_OP(BUFFER_ATOMIC_ADD_U64, "buffer_atomic_add_u64")

@@ -12,7 +12,7 @@ PATTERNS = ("/usr/lib/llvm-*/lib/libLLVM*.so*", "/usr/lib/*/libLLVM*.so*", "/opt
 
 
 def find_library():
-    """Path of a libLLVM >= 19, or None. A file that IE_LLVM names is taken as it is."""
+    """Path of a libLLVM >= 21, or None. A file that IE_LLVM names is taken as it is."""
     named = os.environ.get("IE_LLVM")
     if named:
         return named
@@ -20,7 +20,7 @@ def find_library():
     for pattern in PATTERNS:
         for path in glob.glob(pattern):
             m = re.search(r"libLLVM(?:-[0-9a-f]+)?[-.](?:so\.)?(\d+)", path) or re.search(r"llvm-(\d+)/", path)
-            if m and int(m.group(1)) >= 19:
+            if m and int(m.group(1)) >= 21:
                 found.append((int(m.group(1)), path))
     return max(found)[1] if found else None
 
@@ -29,7 +29,7 @@ class Disassembler:
     def __init__(self, path=None, cpu="gfx1201"):
         path = path or find_library()
         if not path:
-            raise OSError("no libLLVM >= 19 found; set IE_LLVM to one that has the AMDGPU target")
+            raise OSError("no libLLVM >= 21 found; set IE_LLVM to one that has the AMDGPU target")
         # A libLLVM unpacked from an archive brings its own libraries beside it.
         for dep in sorted(glob.glob(os.path.join(os.path.dirname(path), "lib[lzx]*.so*"))):
             if os.path.basename(dep).startswith(("liblzma-", "libzstd-", "libxml2-")):
@@ -57,8 +57,8 @@ class Disassembler:
         return n // 4, self.buf.value.decode().strip().replace("\t", " ")
 
     def __call__(self, *words):
-        """As raw(), and refuses what LLVM prints with a remark that an operand is not valid."""
+        """As raw(), and refuses what LLVM prints with a remark that an operand is not valid or not aligned."""
         n, text = self.raw(words)
-        if n == 0 or "/*" in text:
+        if n == 0 or "/*" in text or ";" in text:
             return 0, ""
         return n, text
