@@ -117,6 +117,7 @@ bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct
     }
     if (code == LITERAL_CODE) {
         o->kind = SIM_K_LITERAL;
+        o->reg = LITERAL_CODE;
         if (!(c->flags & C_LIT) || !take_literal(ws)) {
             return false;
         }
@@ -420,8 +421,9 @@ static void apply_vop3_mods(sim_inst *in, const struct sim_fmt *f, unsigned mods
     }
 }
 
-static void apply_vop3p_mods(sim_inst *in, const struct sim_fmt *f, unsigned m)
+static void apply_vop3p_mods(sim_inst *in, const struct sim_fmt *f, unsigned mods, unsigned show)
 {
+    unsigned m = mods & show;
     unsigned sel_hi = (m >> 8 & 3) | (m >> 6 & 1) << 2;
     bool mix = f->select == SEL_MIX;
     for (unsigned i = 0; i < 3; i++) {
@@ -451,7 +453,7 @@ static void apply_vop3p_mods(sim_inst *in, const struct sim_fmt *f, unsigned m)
 static bool decode_vop3(struct sim_words *ws, sim_inst *in)
 {
     const struct sim_row *row = sim_row_of(in->enc, in->opcode);
-    if (!row || ws->n < 2) {
+    if (!row || (in->enc == SIM_ENC_VOP3P && sim_bits(ws->w[0], 23, 1))) {
         return false;
     }
     const struct sim_fmt *f = sim_fmt_of(row);
@@ -487,7 +489,7 @@ static bool decode_vop3(struct sim_words *ws, sim_inst *in)
         in->dst[0] = mask_operand(SIM_S_EXEC_LO);
     }
     if (in->enc == SIM_ENC_VOP3P) {
-        apply_vop3p_mods(in, f, mods);
+        apply_vop3p_mods(in, f, mods, show);
     } else {
         apply_vop3_mods(in, f, mods, allow, show);
     }
@@ -514,9 +516,6 @@ static unsigned vopd_type(unsigned op)
 
 static bool decode_vopd(struct sim_words *ws, sim_inst *in)
 {
-    if (ws->n < 2) {
-        return false;
-    }
     const uint32_t *w = ws->w;
     unsigned vdst[2] = {sim_bits(w[1], 24, 8), 0};
     vdst[1] = sim_bits(w[1], 17, 7) << 1 | (~vdst[0] & 1);
@@ -527,7 +526,7 @@ static bool decode_vopd(struct sim_words *ws, sim_inst *in)
             return false;
         }
         h->op = row->op;
-        struct sim_class c = {C_SREG | C_M0 | C_EXEC | C_CONST | C_LIT | C_SPEC | C_VGPR, 1, (uint8_t)vopd_type(h->op)};
+        struct sim_class c = {C_SREG | C_M0 | C_EXEC | C_CONST | C_LIT | C_SPEC | C_LDS | C_VGPR, 1, (uint8_t)vopd_type(h->op)};
         unsigned vsrc1 = sim_bits(w[i], 9, 8);
         sim_vgpr(&h->dst, vdst[i], 1);
         if (!sim_operand(ws, in, sim_bits(w[i], 0, 9), &c, &h->src[0])) {

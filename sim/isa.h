@@ -37,8 +37,8 @@ enum sim_kind {
     SIM_K_NONE,    /* operand absent (for an address or offset: "off") */
     SIM_K_SREG,    /* scalar register, reg = operand code 0..127: s0..s105, then the SIM_S_* below */
     SIM_K_VGPR,    /* v[reg .. reg + ndw - 1] */
-    SIM_K_CONST,   /* imm holds the value as the operation reads it; from an inline constant */
-    SIM_K_LITERAL, /* the same, from a literal dword (or an immediate field of the instruction) */
+    SIM_K_CONST,   /* imm holds the value as the operation reads it; from an inline constant, reg = its code */
+    SIM_K_LITERAL, /* the same, from a literal dword; reg = 255, or 0 for the K of fmaak / fmamk and s_setreg_imm32 */
     SIM_K_SPECIAL  /* read-only source, reg = SIM_R_* below */
 };
 
