@@ -443,6 +443,7 @@ void sim_module_free(sim_module *m) {
         free(m->kernels[i].args);
     }
     for (u32 i = 0; i < m->n_syms; i++) free(m->syms[i].name);
+    sim_code_free(m);
     free(m->kernels);
     free(m->syms);
     sim_lines_free(m->lines);

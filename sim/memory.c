@@ -126,6 +126,18 @@ bool sim_mfree(sim_memory *m, u64 p) {
     return ok;
 }
 
+bool sim_resize(sim_memory *m, u64 p, u64 size) {
+    pthread_mutex_lock(&m->lock);
+    u32 id = owner_of(m, p);
+    bool ok = id && m->allocs[id].live && m->allocs[id].base == p && size > 0 && size <= m->allocs[id].span - GRANULE;
+    if (ok) {
+        m->used = m->used - m->allocs[id].size + size;
+        m->allocs[id].size = size;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
 const sim_alloc *sim_find(const sim_memory *m, u64 p, u64 n) {
     u32 id = owner_of(m, p);
     if (!id) return NULL;

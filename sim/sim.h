@@ -69,6 +69,8 @@ void sim_memory_free(sim_memory *m);
 u64 sim_malloc(sim_memory *m, u64 size, const char *what, sim_error *err);
 /* False when p is not the start of a live allocation. */
 bool sim_mfree(sim_memory *m, u64 p);
+/* Another size for a live allocation, at most what its granules hold; false when it does not fit. */
+bool sim_resize(sim_memory *m, u64 p, u64 size);
 /* The live allocation that holds [p, p + n), or NULL. */
 const sim_alloc *sim_find(const sim_memory *m, u64 p, u64 n);
 /* The allocation, live or freed, that holds p or is nearest to it; NULL when there is none. */
@@ -173,6 +175,8 @@ typedef struct sim_device {
 enum sim_result sim_run(sim_device *d, sim_module *m, sim_kernel *k, const sim_launch *l, const void *kernarg, size_t n,
                         sim_error *err);
 
+/* Frees a module's threaded code; sim_module_free does. */
+void sim_code_free(sim_module *m);
 /* Frees the engine's shared state (host threads, figures). */
 void sim_device_close(sim_device *d);
 
