@@ -81,10 +81,14 @@ static unsigned address_dwords(const char *name, bool sample, unsigned dim, bool
     return extra + (a16 ? (n + 1) / 2 : n) + grad;
 }
 
+/* The most address dwords that a single-sampled dimension needs. */
 static unsigned max_address_dwords(const char *name, bool sample)
 {
     unsigned m = 0;
-    for (unsigned dim = 0; dim < 8; dim++) {
+    if (!sample) {
+        return 4;
+    }
+    for (unsigned dim = 0; dim < 6; dim++) {
         unsigned n = address_dwords(name, sample, dim, false);
         m = n > m ? n : m;
     }
@@ -105,6 +109,18 @@ static unsigned data_dwords(const sim_inst *in, const char *name)
     return n + in->tfe;
 }
 
+/* Widths of the data that the assembler has a form for, as a set; the narrowest is what it prints when there is none. */
+static unsigned data_forms(const sim_inst *in, const char *name)
+{
+    if (has(name, "gather4")) {
+        return 1u << 2 | 1u << 4 | 1u << 5;
+    }
+    if (has(name, "msaa_load") || in->op == SIM_OP_IMAGE_ATOMIC_CMPSWAP) {
+        return 0x3c;
+    }
+    return has(name, "atomic") ? 0xe : 0x3e;
+}
+
 /* Ray intersection: fixed widths, most bits fixed. */
 static bool decode_bvh(const uint32_t *w, sim_inst *in)
 {
@@ -116,7 +132,7 @@ static bool decode_bvh(const uint32_t *w, sim_inst *in)
     if (a16) {
         count = 4;
     }
-    if (sim_bits(w[0], 22, 4) != 15 || sim_bits(w[0], 4, 1) != 1 || (w[0] & 7) || sim_bits(w[1], 18, 6)) {
+    if (sim_bits(w[0], 22, 4) != 15 || sim_bits(w[0], 4, 2) != 1 || (w[0] & 7) || sim_bits(w[1], 18, 6)) {
         return false;
     }
     if ((dual || eight) && a16) {
@@ -156,26 +172,34 @@ static bool decode_image(const uint32_t *w, sim_inst *in)
     in->gfx[IMG_DMASK] = sim_bits(w[0], 22, 4);
     in->scope = (uint8_t)sim_bits(w[1], 18, 2);
     in->th = (uint8_t)sim_bits(w[1], 20, 3);
-    unsigned room = sample ? 4 : 5, naddr = address_dwords(name, sample, w[0] & 7, flags & IMG_A16);
-    unsigned used = max_address_dwords(name, sample);
+    if (flags & IMG_D16 && (has(name, "_pck") || has(name, "atomic") || has(name, "get_"))) {
+        return false;
+    }
+    bool sampler = sample && in->op != SIM_OP_IMAGE_MSAA_LOAD;
+    if (sample && !sampler && w[1] >> 23) {
+        return false;
+    }
+    unsigned most = max_address_dwords(name, sampler), naddr = address_dwords(name, sample, w[0] & 7, flags & IMG_A16);
+    unsigned ndata = data_dwords(in, name), forms = data_forms(in, name), fields = most < 4 ? most : 4;
+    if ((fields < 4 && w[2] >> 8 * fields) || (!sample && w[1] >> 24)) { /* fields that no dimension uses */
+        return false;
+    }
+    unsigned last = w[2] >> 24, tuple = naddr > 4 ? naddr - 3 : 1;
+    if (naddr > most || !(forms >> ndata & 1) || last + tuple > 256 || (w[1] & 255) + ndata > 256) {
+        /* no such form: the assembler prints every address field and the narrowest data */
+        in->odd = 1;
+        naddr = fields;
+        tuple = 1;
+        ndata = 1;
+        while (!(forms >> ndata & 1)) {
+            ndata++;
+        }
+    }
     in->gfx[IMG_ADDR] = w[2];
-    in->gfx[IMG_ADDR + 1] = sample ? 0 : w[1] >> 24;
-    for (unsigned i = used; i < room; i++) { /* fields that no dimension uses */
-        if (sim_bits(in->gfx[IMG_ADDR + i / 4], 8 * (i & 3), 8)) {
-            return false;
-        }
-    }
-    in->gfx[IMG_NADDR] = naddr < room ? naddr : room;
-    in->gfx[IMG_WIDTHS] = 0x11111;
-    if (naddr > room) { /* the last address is a tuple */
-        unsigned n = naddr - room + 1, last = sim_bits(in->gfx[IMG_ADDR + (room - 1) / 4], 8 * ((room - 1) & 3), 8);
-        if (last + n > 256) {
-            return false;
-        }
-        in->gfx[IMG_WIDTHS] = (0x11111u & ((1u << 4 * (room - 1)) - 1)) | n << 4 * (room - 1);
-    }
-    return sim_vgpr(&in->data_dst, w[1] & 255, data_dwords(in, name)) && sim_sreg(&in->saddr, sim_bits(w[1], 9, 9), 8) &&
-           (!sample || sim_sreg(&in->soffset, w[1] >> 23, 4));
+    in->gfx[IMG_NADDR] = naddr < 4 ? naddr : 4;
+    in->gfx[IMG_WIDTHS] = 0x111 | tuple << 12;
+    return sim_vgpr(&in->data_dst, w[1] & 255, ndata) && sim_sreg(&in->saddr, sim_bits(w[1], 9, 9), 8) &&
+           (!sampler || sim_sreg(&in->soffset, w[1] >> 23, 4));
 }
 
 bool sim_decode_gfx(struct sim_words *ws, sim_inst *in)

@@ -84,7 +84,7 @@ static void disasm_image(struct sim_text *t, const sim_inst *in)
     put_addresses(t, in);
     sim_put(t, ", ");
     sim_put_opnd(t, &in->saddr);
-    if (in->enc == SIM_ENC_VSAMPLE) {
+    if (in->soffset.kind != SIM_K_NONE) { /* the sampler */
         sim_put(t, ", ");
         sim_put_opnd(t, &in->soffset);
     }
