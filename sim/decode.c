@@ -86,7 +86,7 @@ bool sim_sreg(sim_opnd *o, unsigned code, unsigned ndw)
     return code == SIM_S_EXEC_LO && ndw == 2;
 }
 
-static bool scalar_operand(sim_inst *in, unsigned code, const struct sim_class *c, sim_opnd *o)
+static bool scalar_operand(sim_inst *in, unsigned code, const struct sim_field_class *c, sim_opnd *o)
 {
     if (code == SIM_S_NULL && !(c->flags & C_SREG)) {
         in->odd = 1;
@@ -96,7 +96,7 @@ static bool scalar_operand(sim_inst *in, unsigned code, const struct sim_class *
     return (c->flags & need) && sim_sreg(o, code, c->ndw);
 }
 
-bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct sim_class *c, sim_opnd *o)
+bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct sim_field_class *c, sim_opnd *o)
 {
     o->ndw = c->ndw;
     o->type = c->type;
@@ -139,7 +139,7 @@ bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct
 /* An 8-bit field that names a VGPR, or a 7- or 8-bit one that names a scalar, by its class. */
 static bool dst_operand(struct sim_words *ws, sim_inst *in, unsigned code, unsigned cls, sim_opnd *o)
 {
-    const struct sim_class *c = sim_class_of(cls);
+    const struct sim_field_class *c = sim_class_of(cls);
     if (c->flags & C_VGPR) {
         code += VGPR0_CODE;
     }
@@ -162,7 +162,7 @@ static const struct sim_form *take_dpp(struct sim_words *ws, sim_inst *in, const
 {
     unsigned code = *src0;
     *ok = true;
-    if (code != DPP8_CODE && code != DPP8_FI_CODE && code != DPP16_CODE) {
+    if ((sim_class_of(f->s0)->flags & C_IGNORED) || (code != DPP8_CODE && code != DPP8_FI_CODE && code != DPP16_CODE)) {
         return NULL;
     }
     const struct sim_form *form = code == DPP16_CODE ? &f->dpp16 : &f->dpp8;
@@ -366,6 +366,8 @@ static bool decode_vop12c(struct sim_words *ws, sim_inst *in)
         if (mods & ~(unsigned)form->allow) {
             return false;
         }
+        in->odd |= (mods & ~(unsigned)form->show) != 0;
+        mods &= form->show;
         in->src[0].mods = (uint8_t)(mods & 3);
         in->src[1].mods = (uint8_t)(mods >> 2);
     }
@@ -526,7 +528,7 @@ static bool decode_vopd(struct sim_words *ws, sim_inst *in)
             return false;
         }
         h->op = row->op;
-        struct sim_class c = {C_SREG | C_M0 | C_EXEC | C_CONST | C_LIT | C_SPEC | C_LDS | C_VGPR, 1, (uint8_t)vopd_type(h->op)};
+        struct sim_field_class c = {C_SREG | C_M0 | C_EXEC | C_CONST | C_LIT | C_SPEC | C_LDS | C_VGPR, 1, (uint8_t)vopd_type(h->op)};
         unsigned vsrc1 = sim_bits(w[i], 9, 8);
         sim_vgpr(&h->dst, vdst[i], 1);
         if (!sim_operand(ws, in, sim_bits(w[i], 0, 9), &c, &h->src[0])) {

@@ -23,7 +23,7 @@ enum {
     C_IS126 = 4096    /* with C_ABSENT: must be EXEC */
 };
 
-struct sim_class {
+struct sim_field_class {
     uint16_t flags;
     uint8_t ndw;
     uint8_t type; /* enum sim_type */
@@ -81,7 +81,7 @@ const struct sim_row *sim_row_of(unsigned enc, unsigned opcode);
 const struct sim_mrow *sim_mrow_of(unsigned enc, unsigned opcode);
 const struct sim_mrow *sim_vopd_row(unsigned half, unsigned opcode);
 const struct sim_fmt *sim_fmt_of(const struct sim_row *row);
-const struct sim_class *sim_class_of(unsigned index);
+const struct sim_field_class *sim_class_of(unsigned index);
 
 static inline uint32_t sim_bits(uint32_t w, unsigned lo, unsigned n)
 {
@@ -89,7 +89,7 @@ static inline uint32_t sim_bits(uint32_t w, unsigned lo, unsigned n)
 }
 
 /* decode.c: decodes an operand field of a class; sets in->odd for what only the assembler allows. False: not valid. */
-bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct sim_class *c, sim_opnd *o);
+bool sim_operand(struct sim_words *ws, sim_inst *in, unsigned code, const struct sim_field_class *c, sim_opnd *o);
 /* A VGPR field of 8 bits, a scalar field of 7. */
 bool sim_vgpr(sim_opnd *o, unsigned reg, unsigned ndw);
 bool sim_sreg(sim_opnd *o, unsigned code, unsigned ndw);

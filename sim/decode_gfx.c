@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const struct sim_class vgpr_class = {C_VGPR | C_NULL | C_SPEC, 1, SIM_T_F32};
+static const struct sim_field_class vgpr_class = {C_VGPR | C_NULL | C_SPEC, 1, SIM_T_F32};
 
 static bool decode_vinterp(struct sim_words *ws, sim_inst *in)
 {

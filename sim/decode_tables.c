@@ -5,7 +5,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-const struct sim_class *sim_class_of(unsigned index)
+const struct sim_field_class *sim_class_of(unsigned index)
 {
     return &classes[index];
 }

@@ -280,8 +280,10 @@ class Gen:
                 continue
             values, w, _ = f
             if enc.words == 1:
-                allow = sum(1 << i for i in range(4) if code == 250 and self.dis(w[0], word | 1 << (20 + i), 0)[0])
-                out.append((allow, allow, 0, 0))
+                texts = [self.dis(w[0], word | 1 << (20 + i), 0) if code == 250 else (0, "") for i in range(4)]
+                allow = sum(1 << i for i, t in enumerate(texts) if t[0])
+                show = sum(1 << i for i, t in enumerate(texts) if t[0] and t[1] != self.dis(w[0], word, 0)[1])
+                out.append((allow, show, 0, 0))
                 continue
             c = [self.operand_class(enc, op, name, values, s, (word,)) for s in ("s1", "s2")]
             out.append((*self.masks(w), *c))
@@ -459,7 +461,7 @@ class Gen:
 
     def write_rows(self):
         out = ["/* Operand classes, operand lists and opcodes of gfx1201. Made by tools/sim_gen_isa.py. */", "",
-               "static const struct sim_class classes[] = {"]
+               "static const struct sim_field_class classes[] = {"]
         out += [f"    {{0x{f:04x}, {n}, SIM_T_{t}}}," for f, n, t in self.classes]
         out += ["};", "", "/* d, d1, s0, s1, s2, allow, show, must, select, {DPP16}, {DPP8} */", "static const struct sim_fmt fmts[] = {"]
         for f in self.fmts:
