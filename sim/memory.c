@@ -12,6 +12,7 @@
 #define RANGE (256ull << 30)
 #define GRANULE 4096ull
 #define MAX_ALLOCS (1u << 20)
+#define MAX_EXT 256u
 
 struct sim_memory {
     u64 base;
@@ -21,6 +22,8 @@ struct sim_memory {
     u8 *shadow;         /* a bit a byte, set once written; NULL without strict mode */
     sim_alloc *allocs;  /* 1 .. n - 1; in order of base except where ranges were used again */
     u32 n;
+    sim_alloc ext[MAX_EXT]; /* registered host memory */
+    u32 n_ext;
     pthread_mutex_t lock;
 };
 
@@ -138,9 +141,36 @@ bool sim_resize(sim_memory *m, u64 p, u64 size) {
     return ok;
 }
 
+bool sim_register_host(sim_memory *m, u64 p, u64 n) {
+    pthread_mutex_lock(&m->lock);
+    bool ok = m->n_ext < MAX_EXT && n > 0 && p + n > p && !sim_in_range(m, p) && !sim_in_range(m, p + n - 1);
+    for (u32 i = 0; ok && i < m->n_ext; i++) ok = p + n <= m->ext[i].base || m->ext[i].base + m->ext[i].size <= p;
+    if (ok) m->ext[m->n_ext++] = (sim_alloc){p, n, n, true, true, "registered host memory", 0};
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+bool sim_unregister_host(sim_memory *m, u64 p) {
+    pthread_mutex_lock(&m->lock);
+    u32 i = 0;
+    while (i < m->n_ext && m->ext[i].base != p) i++;
+    bool ok = i < m->n_ext;
+    if (ok) m->ext[i] = m->ext[--m->n_ext];
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+static const sim_alloc *find_ext(const sim_memory *m, u64 p, u64 n) {
+    for (u32 i = 0; i < m->n_ext; i++) {
+        const sim_alloc *a = &m->ext[i];
+        if (p >= a->base && n <= a->size && p - a->base <= a->size - n) return a;
+    }
+    return NULL;
+}
+
 const sim_alloc *sim_find(const sim_memory *m, u64 p, u64 n) {
     u32 id = owner_of(m, p);
-    if (!id) return NULL;
+    if (!id) return m->n_ext ? find_ext(m, p, n) : NULL;
     const sim_alloc *a = &m->allocs[id];
     return a->live && p >= a->base && n <= a->size && p - a->base <= a->size - n ? a : NULL;
 }

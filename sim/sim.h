@@ -69,6 +69,9 @@ void sim_memory_free(sim_memory *m);
 u64 sim_malloc(sim_memory *m, u64 size, const char *what, sim_error *err);
 /* False when p is not the start of a live allocation. */
 bool sim_mfree(sim_memory *m, u64 p);
+/* Lets the device use n bytes of host memory outside the range at their own addresses, and takes that back. At most 256. */
+bool sim_register_host(sim_memory *m, u64 p, u64 n);
+bool sim_unregister_host(sim_memory *m, u64 p);
 /* Another size for a live allocation, at most what its granules hold; false when it does not fit. */
 bool sim_resize(sim_memory *m, u64 p, u64 size);
 /* The live allocation that holds [p, p + n), or NULL. */
