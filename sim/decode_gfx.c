@@ -179,7 +179,7 @@ static bool decode_image(const uint32_t *w, sim_inst *in)
     if (sample && !sampler && w[1] >> 23) {
         return false;
     }
-    unsigned most = max_address_dwords(name, sampler), naddr = address_dwords(name, sample, w[0] & 7, flags & IMG_A16);
+    unsigned most = max_address_dwords(name, sampler), naddr = address_dwords(name, sampler, w[0] & 7, flags & IMG_A16);
     unsigned ndata = data_dwords(in, name), forms = data_forms(in, name), fields = most < 4 ? most : 4;
     if ((fields < 4 && w[2] >> 8 * fields) || (!sample && w[1] >> 24)) { /* fields that no dimension uses */
         return false;

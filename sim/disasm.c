@@ -76,26 +76,28 @@ static void put_inline(struct sim_text *t, const sim_opnd *o)
 /* A literal whose value an inline constant has prints like that constant. */
 static void put_literal(struct sim_text *t, const sim_opnd *o)
 {
-    bool wide = o->type == SIM_T_B64 || o->type == SIM_T_I64 || o->type == SIM_T_F64;
+    bool f64 = o->type == SIM_T_F64, wide = f64 || o->type == SIM_T_B64 || o->type == SIM_T_I64;
     bool narrow = o->type == SIM_T_B16 || o->type == SIM_T_F16 || o->type == SIM_T_BF16;
-    uint32_t v = o->type == SIM_T_F64 ? (uint32_t)(o->imm >> 32) : (uint32_t)o->imm;
-    int32_t number = o->type == SIM_T_F16 ? (int16_t)v : (int32_t)v;
+    uint32_t v = f64 ? (uint32_t)(o->imm >> 32) : (uint32_t)o->imm;
     if (o->reg == 0) { /* the K of fmaak and fmamk, all 32 bits */
         sim_put(t, "0x%x", v);
         return;
     }
-    if (number >= (wide ? 0 : -16) && number <= 64) {
-        sim_put(t, "%d", number);
+    int64_t number = wide ? (int64_t)(f64 ? o->imm : v) : o->type == SIM_T_F16 ? (int16_t)v : (int32_t)v;
+    if (number >= -16 && number <= 64) {
+        sim_put(t, "%d", (int)number);
         return;
     }
-    v = narrow ? v & 0xffff : v;
-    for (unsigned i = 0; i < 9 && !wide && o->type != SIM_T_B16; i++) {
-        if (v == (uint32_t)sim_inline_bits(240 + i, o->type)) {
+    /* 16-bit integers are compared in all 32 bits, with the f32 patterns; 64-bit integers have none */
+    unsigned type = o->type == SIM_T_B16 ? SIM_T_B32 : o->type;
+    uint64_t pattern = f64 ? o->imm : narrow && o->type != SIM_T_B16 ? v & 0xffff : v;
+    for (unsigned i = 0; i < 9 && (f64 || !wide); i++) {
+        if (pattern == sim_inline_bits(240 + i, type)) {
             sim_put(t, "%s", float_texts[i]);
             return;
         }
     }
-    sim_put(t, "0x%x", v);
+    sim_put(t, "0x%x", narrow ? v & 0xffff : v);
 }
 
 static void put_plain(struct sim_text *t, const sim_opnd *o)
