@@ -179,8 +179,9 @@ OP(div_scale_d) {
         } else if (ex64(den) == 0) {
             r = ldexp(a, 128);
         } else if (inv && quo) {
+            /* AMD's text scales up here, which would overflow; down is what the later steps undo. */
             flag = true;
-            if (is_den) r = ldexp(a, 128);
+            if (is_den) r = ldexp(a, -128);
         } else if (inv) {
             r = ldexp(a, -128);
         } else if (quo) {
@@ -214,7 +215,8 @@ static double fixup_d(double q, double den, double num) {
     if ((den == 0 && num == 0) || (isinf(den) && isinf(num))) return as_d(0xFFF8000000000000ull);
     if (den == 0 || isinf(num)) return sgn * (double)INFINITY;
     if (isinf(den) || num == 0) return sgn * 0.;
-    if (isnan(q)) return sgn * (double)INFINITY;
+    if (ex64(num) - ex64(den) < -1075) return sgn * 0.; /* far below the least denormal */
+    if (isnan(q)) return sgn * (double)INFINITY; /* the steps before overflowed */
     return sgn < 0 ? -fabs(q) : fabs(q);
 }
 D(div_fixup_d, fixup_d(a, b, c))

@@ -143,6 +143,17 @@ OP(class_h) {
     return u + 1;
 }
 
+static float fixup_h(float q, float den, float num) {
+    float sgn = signbit(den) != signbit(num) ? -1.f : 1.f;
+    if (isnan(num)) return quiet(num);
+    if (isnan(den)) return quiet(den);
+    if ((den == 0 && num == 0) || (isinf(den) && isinf(num))) return as_f(0xFFC00000u);
+    if (den == 0 || isinf(num)) return sgn * INFINITY;
+    if (isinf(den) || num == 0) return sgn * 0.f;
+    return sgn < 0 ? -fabsf(q) : fabsf(q);
+}
+H(div_fixup_h, fixup_h(a, b, c))
+
 /* 16-bit integers */
 #define W16(name, expr) \
     OP(name) { \
@@ -252,17 +263,16 @@ OP(pack) {
     FOR_LANES(l, exec_of(w)) d[l] = hmod_in(u, 0, lget16(u, s0, 0, l)) | hmod_in(u, 1, lget16(u, s1, 1, l)) << 16;
     return u + 1;
 }
-/* One byte of the source: op_sel bit 0 (of source 0) is the high bit of the byte number, bit 1 the low one. */
-static u32 fp8_byte(const uop *u) { return (u->hi & 1) * 2u + (u->hi >> 1 & 1u); }
+/* One byte of the source. */
 OP(cvt_f32_fp8) {
     SOURCES;
-    u32 *d = sp(w, u->d), sh = 8 * fp8_byte(u);
+    u32 *d = sp(w, u->d), sh = 8u * u->in->byte_sel;
     FOR_LANES(l, exec_of(w)) d[l] = as_u(sim_fp8_to_f(lget(s0, l) >> sh & 255));
     return u + 1;
 }
 OP(cvt_f32_bf8) {
     SOURCES;
-    u32 *d = sp(w, u->d), sh = 8 * fp8_byte(u);
+    u32 *d = sp(w, u->d), sh = 8u * u->in->byte_sel;
     FOR_LANES(l, exec_of(w)) d[l] = as_u(sim_bf8_to_f(lget(s0, l) >> sh & 255));
     return u + 1;
 }
@@ -301,6 +311,21 @@ OP(cvt_pk_bf8_f32) {
         lput16(u, d, l, sim_f_to_bf8(lgetf(u, s0, 0, l), false) | sim_f_to_bf8(lgetf(u, s1, 1, l), false) << 8);
     return u + 1;
 }
+
+/* Stochastic rounding: random bits of the second source are added below the mantissa that is kept; one byte is written. */
+static const uop *cvt_sr(wave *w, const uop *u, bool bf8) {
+    SOURCES;
+    u32 *d = sp(w, u->d), sh = 8u * u->in->byte_sel;
+    FOR_LANES(l, exec_of(w)) {
+        u32 x = as_u(lgetf(u, s0, 0, l)), add = bf8 ? lget(s1, l) >> 11 : lget(s1, l) >> 12;
+        if ((x >> 23 & 255) != 255) x = (x & 0xFF800000u) | (((x & 0x7FFFFF) + add) & 0x7FFFFF);
+        u32 v = bf8 ? sim_f_to_bf8(as_f(x), false) : sim_f_to_fp8(as_f(x), false);
+        d[l] = (d[l] & ~(255u << sh)) | v << sh;
+    }
+    return u + 1;
+}
+OP(cvt_sr_fp8) { return cvt_sr(w, u, false); }
+OP(cvt_sr_bf8) { return cvt_sr(w, u, true); }
 
 /* ---- packed ---- */
 typedef struct {
@@ -509,6 +534,7 @@ static const op_row ROWS[] = {
     R(FREXP_MANT_F16, frexp_mant_h), R(FREXP_EXP_I16_F16, frexp_exp_h), R(CVT_I16_F16, cvt_i16_f16),
     R(CVT_U16_F16, cvt_u16_f16), R(CVT_NORM_I16_F16, norm_i16), R(CVT_NORM_U16_F16, norm_u16),
     R(CVT_PK_NORM_I16_F16, pk_norm_i16_f16), R(CVT_PK_NORM_U16_F16, pk_norm_u16_f16), R(LDEXP_F16, ldexp_h),
+    R(DIV_FIXUP_F16, div_fixup_h),
 #define CROW(op, fn) R(CMP_##op, fn), R(CMPX_##op, fn)
     CROW(LT_F16, lt_h), CROW(EQ_F16, eq_h), CROW(LE_F16, le_h), CROW(GT_F16, gt_h), CROW(LG_F16, lg_h), CROW(GE_F16, ge_h),
     CROW(O_F16, o_h), CROW(U_F16, u_h), CROW(NGE_F16, nge_h), CROW(NLG_F16, nlg_h), CROW(NGT_F16, ngt_h),
@@ -523,7 +549,7 @@ static const op_row ROWS[] = {
     R(CNDMASK_B16, cndmask16), R(CVT_F16_F32, cvt_f16_f32), R(CVT_F32_F16, cvt_f32_f16), R(CVT_F16_U16, cvt_f16_u16),
     R(CVT_F16_I16, cvt_f16_i16), R(CVT_PK_RTZ_F16_F32, cvt_pk_rtz), R(PACK_B32_F16, pack), R(CVT_F32_FP8, cvt_f32_fp8),
     R(CVT_F32_BF8, cvt_f32_bf8), R(CVT_PK_F32_FP8, cvt_pk_f32_fp8), R(CVT_PK_F32_BF8, cvt_pk_f32_bf8),
-    R(CVT_PK_FP8_F32, cvt_pk_fp8_f32), R(CVT_PK_BF8_F32, cvt_pk_bf8_f32), R(PK_ADD_F16, pk_add_h), R(PK_MUL_F16, pk_mul_h),
+    R(CVT_PK_FP8_F32, cvt_pk_fp8_f32), R(CVT_SR_FP8_F32, cvt_sr_fp8), R(CVT_SR_BF8_F32, cvt_sr_bf8), R(CVT_PK_BF8_F32, cvt_pk_bf8_f32), R(PK_ADD_F16, pk_add_h), R(PK_MUL_F16, pk_mul_h),
     R(PK_FMA_F16, pk_fma_h), R(PK_MIN_NUM_F16, pk_min_h), R(PK_MAX_NUM_F16, pk_max_h), R(PK_MINIMUM_F16, pk_minimum_h),
     R(PK_MAXIMUM_F16, pk_maximum_h), R(PK_FMAC_F16, pk_fmac_h), R(PK_ADD_U16, pk_add_u16), R(PK_SUB_U16, pk_sub_u16),
     R(PK_ADD_I16, pk_add_i16), R(PK_SUB_I16, pk_sub_i16), R(PK_MUL_LO_U16, pk_mul_lo), R(PK_MAD_U16, pk_mad_u16),

@@ -193,8 +193,9 @@ OP(div_scale_f32) {
         } else if (ex32(den) == 0) {
             r = ldexpf(a, 64);
         } else if (inv && quo) {
+            /* AMD's text scales up here, which would overflow; down is what the later steps undo. */
             flag = true;
-            if (is_den) r = ldexpf(a, 64);
+            if (is_den) r = ldexpf(a, -64);
         } else if (inv) {
             r = ldexpf(a, -64);
         } else if (quo) {
@@ -232,7 +233,8 @@ static float div_fixup(float q, float den, float num) {
     if ((den == 0 && num == 0) || (isinf(den) && isinf(num))) return as_f(0xFFC00000u);
     if (den == 0 || isinf(num)) return sgn * INFINITY;
     if (isinf(den) || num == 0) return sgn * 0.f;
-    if (isnan(q)) return sgn * INFINITY;
+    if (ex32(num) - ex32(den) < -150) return sgn * 0.f; /* far below the least denormal */
+    if (isnan(q)) return sgn * INFINITY; /* the steps before overflowed */
     return sgn < 0 ? -fabsf(q) : fabsf(q);
 }
 LF(div_fixup_f32, div_fixup(a, b, c))

@@ -115,7 +115,14 @@ hipError_t hipDeviceSynchronize(void) {
     runtime *r = hip_enter();
     return r ? hip_leave(r->sticky) : hipErrorNotInitialized;
 }
-hipError_t hipDeviceReset(void) { return hipDeviceSynchronize(); }
+/* Also forgets a fault: memory and modules stay. */
+hipError_t hipDeviceReset(void) {
+    runtime *r = hip_enter();
+    if (!r) return hipErrorNotInitialized;
+    r->sticky = hipSuccess;
+    r->report.text[0] = 0;
+    return hip_leave(hipSuccess);
+}
 hipError_t hipSetDeviceFlags(unsigned f) {
     (void)f;
     return hipSuccess;

@@ -112,7 +112,9 @@ static void hidden_args(const launch *l, u8 *to) {
 
 static bool setup_arguments(launch *l, engine *e, const void *kernarg, size_t n) {
     sim_memory *mem = l->dev->mem;
-    u64 need = l->k->kernarg_size ? l->k->kernarg_size : 1;
+    /* Compilers widen scalar loads of arguments up to the end of the 64-byte line, which the packet processor provides. */
+    u64 need = ((u64)l->k->kernarg_size + 63) & ~63ull;
+    if (!need) need = 64;
     if (e->kernarg_cap < need) {
         if (e->kernarg) sim_mfree(mem, e->kernarg);
         e->kernarg_cap = 0;

@@ -208,8 +208,9 @@ KERNEL(64) scratch(const u32 *a, u32 *o, u32 n) {
 }
 
 /* Global variables: initialised, zeroed, and a pointer to one of them. */
-u32 counter_base[4] = {10, 20, 30, 40};
-u32 zeroed[64];
+#define EXPORTED __attribute__((visibility("protected")))
+EXPORTED u32 counter_base[4] = {10, 20, 30, 40};
+EXPORTED u32 zeroed[64];
 static const u8 lut[16] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3};
 u32 *const into = &counter_base[2];
 KERNEL(64) globals(u32 *o) {

@@ -80,12 +80,13 @@ KERNEL(64) lds_widths(const f4 *a, f4 *o, u8 *p) {
     p[i] = b[(i * 5) & 63];
 }
 
-__attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(64, 64))) void dyn_lds(const u32 *a, u32 *o, u32 n,
-                                                                                  __attribute__((address_space(3))) u32 *s) {
+/* Dynamic LDS lies behind the static. */
+extern __attribute__((address_space(3))) u32 dyn[];
+KERNEL(64) dyn_lds(const u32 *a, u32 *o, u32 n) {
     u32 i = TID_X;
-    for (u32 k = i; k < n; k += 64) s[k] = a[k];
+    for (u32 k = i; k < n; k += 64) dyn[k] = a[k];
     sync_group();
-    for (u32 k = i; k < n; k += 64) o[k] = s[n - 1 - k];
+    for (u32 k = i; k < n; k += 64) o[k] = dyn[n - 1 - k];
 }
 
 KERNEL(256) histogram(const u32 *a, u32 *bins, u32 n) {
