@@ -77,7 +77,7 @@ static bool flat_address(const uint32_t *w, const struct sim_mrow *row, sim_inst
     if (sve || (in->enc == SIM_ENC_FLAT && !none)) {
         return false;
     }
-    if (!none && (saddr == SIM_S_EXEC_LO || !sim_sreg(&in->saddr, saddr, 2))) {
+    if (!none && ((saddr == SIM_S_EXEC_LO && !(row->flags & M_NOADDR)) || !sim_sreg(&in->saddr, saddr, 2))) {
         return false;
     }
     return (row->flags & M_NOADDR) || sim_vgpr(&in->vaddr, vaddr, none ? 2 : 1);

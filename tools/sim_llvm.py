@@ -67,12 +67,17 @@ class Disassembler:
 def known_fault(w):
     """A reason why LLVM's text of these words is wrong, or None. Such words are not compared (nor given to LLVM: one kind can
     make it read out of bounds)."""
-    top = w[0] >> 24
+    top, second = w[0] >> 24, w[1] if len(w) > 1 else 0
+    opcode, src0, src1 = w[0] >> 16 & 0x3FF, second & 0x1FF, second >> 9 & 0x1FF
     if w[0] >> 16 in (0xD3A0, 0xD3A1, 0xD3A2):
         return "decoded as v_fma_mix of an older encoding, which this hardware does not have"
-    if top == 0xCC and (w[0] >> 16 & 0x7F) in (33, 34) and len(w) > 1 and w[1] & 0x1FF == 250:
+    if top == 0xCC and opcode & 0x7F in (33, 34) and src0 == 250:
         return "DPP control of v_fma_mixlo and v_fma_mixhi is printed from the wrong operand"
-    if w[0] >> 31 == 0 and w[0] >> 25 == 1 and w[0] & 0x1FF == 250 and len(w) > 1 and w[1] >> 23 & 1:
+    if w[0] >> 26 == 0x35 and opcode in (873, 874) and src0 == 250:
+        return "DPP control of v_cvt_pk_fp8 and v_cvt_pk_bf8 is printed from the wrong operand"
+    if w[0] >> 26 == 0x35 and opcode in (299, 310) and src0 in (233, 234, 250) and 128 <= src1 <= 248:
+        return "an inline constant beside DPP in v_fmac is printed as its code"
+    if w[0] >> 31 == 0 and w[0] >> 25 == 1 and w[0] & 0x1FF == 250 and second >> 23 & 1:
         return "|v1, vcc_lo| for |v1|, vcc_lo"
     constant = [x for x in w[1:3] if 128 <= x <= 248]
     if constant and (w[0] >> 25 in (0x2C, 0x2D, 0x37, 0x38) or w[0] >> 23 in (0x145, 0x146) or top in (0xC8, 0xC9, 0xCA, 0xCB)):
