@@ -19,6 +19,12 @@ typedef struct launch launch;
 typedef struct program program;
 typedef const uop *(*uop_fn)(wave *, const uop *);
 
+typedef struct dpp_table {
+    u8 from[32];
+    u32 inside, on;
+    bool zero_invalid;
+} dpp_table;
+
 struct uop {
     uop_fn fn;
     u32 s[3];       /* sources: byte offsets from the wave */
@@ -36,6 +42,7 @@ struct uop {
     u32 pc;         /* byte offset in the module's text */
     const uop *target; /* branches */
     const sim_inst *in;
+    const struct dpp_table *dpp;
 };
 
 enum {
@@ -80,7 +87,6 @@ struct wave {
     const sim_alloc *near; /* allocation of the last access */
     u64 ran;               /* uops executed in all */
     struct wave_check *chk; /* strict, race, weak, figures: check.c; NULL in fast mode */
-    u32 dpp_mask;          /* lanes that a DPP operation writes */
     u64 addr[SIM_LANES] __attribute__((aligned(64)));
     u32 v[] __attribute__((aligned(64))); /* VGPRs, then two rows of scratch space, then the constant pool */
 };
@@ -123,6 +129,8 @@ struct program {
     u32 pool_off;
     u32 *pool;
     u32 n_pool, cap_pool;
+    dpp_table *dpps;       /* one for each DPP instruction, in order */
+    u32 n_dpps, cap_dpps;
     u32 wave_bytes;
     bool ordered;          /* workgroups must run in order for equal results: returning or float atomics, scoped accesses */
 };
@@ -160,6 +168,7 @@ const uop *sim_do_illegal(wave *w, const uop *u);
 const uop *sim_do_vopd(wave *w, const uop *u);
 const uop *sim_do_vopd_swap(wave *w, const uop *u);
 const uop *sim_do_dpp(wave *w, const uop *u);
+bool sim_dpp_table(const sim_inst *in, dpp_table *t);
 
 /* ---- check.c: strict mode, races, weak memory, figures, trace ---- */
 bool sim_check_launch(launch *l);            /* sets up l->chk when a checking mode is on; false: out of memory, *l->err set */

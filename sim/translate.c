@@ -227,6 +227,19 @@ static void dpp(translator *t, const sim_inst *in) {
     u->d = s->d;
     u->fn = s->fn == sim_do_illegal || in->src[0].kind != SIM_K_VGPR ? sim_do_illegal : sim_do_dpp;
     s->s[0] = t->p->tmp_off;
+    program *p = t->p;
+    if (p->n_dpps == p->cap_dpps) {
+        u32 cap = p->cap_dpps ? 2 * p->cap_dpps : 64;
+        dpp_table *q = realloc(p->dpps, cap * sizeof *q);
+        if (!q) {
+            t->nomem = true;
+            return;
+        }
+        p->dpps = q;
+        p->cap_dpps = cap;
+    }
+    if (!sim_dpp_table(in, &p->dpps[p->n_dpps++])) u->fn = sim_do_illegal;
+    u->target = (const uop *)(uintptr_t)p->n_dpps; /* number + 1, until the table's place is final */
 }
 
 static bool is_branch(u32 op) {
@@ -352,6 +365,10 @@ static bool translate_text(translator *t) {
     end->pc = 4 * p->text_dwords;
     for (u32 i = 1; i < p->n_uops; i++) {
         uop *u = &p->uops[i];
+        if (u->target) {
+            u->dpp = &p->dpps[(uintptr_t)u->target - 1];
+            u->target = NULL;
+        }
         if (u->in && u->in->op && is_branch(u->in->op))
             u->target = target_of(p, (i64)(u->pc / 4) + u->in->ndw + u->in->simm);
     }
@@ -394,6 +411,7 @@ void sim_program_free(program *p) {
     free(p->insts);
     free(p->at);
     free(p->pool);
+    free(p->dpps);
     free(p);
 }
 

@@ -128,30 +128,41 @@ static int dpp16_lane(u32 ctrl, u32 l) {
     }
 }
 
+/* The permutation of a DPP control: source lane of each lane, lanes whose source lies inside the row, lanes that the row and bank
+ * masks let through. False for a control that does not exist. */
+bool sim_dpp_table(const sim_inst *in, dpp_table *t) {
+    t->inside = t->on = 0;
+    for (u32 l = 0; l < 32; l++) {
+        int src = in->dpp == SIM_DPP8 ? (int)((l & ~7u) | (in->dpp8 >> 3 * (l & 7) & 7)) : dpp16_lane(in->dpp_ctrl, l);
+        if (src == -2) return false;
+        if (src >= 0) t->inside |= 1u << l;
+        t->from[l] = src >= 0 ? (u8)src : (u8)l;
+        if (in->dpp == SIM_DPP8 || ((in->dpp_row_mask >> (l >> 4) & 1) && (in->dpp_bank_mask >> (l >> 2 & 3) & 1)))
+            t->on |= 1u << l;
+    }
+    /* bound_ctrl: an invalid source reads as zero instead of leaving the lane alone. DPP8 always does. */
+    t->zero_invalid = in->dpp == SIM_DPP8 || in->dpp_bc;
+    return true;
+}
+
 const uop *sim_do_dpp(wave *w, const uop *u) {
     const sim_inst *in = u->in;
+    const dpp_table *t = u->dpp;
     const u32 *from = sp(w, u->s[0]);
     u32 *to = sp(w, u[1].s[0]);
-    u32 ex = exec_of(w), write = 0;
-    for (u32 l = 0; l < 32; l++) {
-        int src;
-        u32 ctrl = in->dpp_ctrl;
-        if (in->dpp == SIM_DPP8) {
-            src = (int)((l & ~7u) | (in->dpp8 >> 3 * (l & 7) & 7));
-        } else {
-            src = dpp16_lane(ctrl, l);
-            if (src == -2) return sim_fault(w, u, -1, "unknown DPP control 0x%x", ctrl);
-        }
-        bool valid = src >= 0 && (in->dpp_fi || (ex >> src & 1));
-        bool on = in->dpp == SIM_DPP8 || ((in->dpp_row_mask >> (l >> 4) & 1) && (in->dpp_bank_mask >> (l >> 2 & 3) & 1));
-        if (w->chk && on && (ex >> l & 1) && src >= 0 && !valid && sim_inactive_read(w, src))
-            return sim_fault(w, u, (int)l, "DPP reads lane %d, which is not active", src);
-        to[l] = valid ? from[src] : 0;
-        /* bound_ctrl: an invalid source reads as zero instead of leaving the lane alone. DPP8 always does. */
-        if (on && (valid || in->dpp_bc || in->dpp == SIM_DPP8)) write |= 1u << l;
+    u32 ex = exec_of(w), valid = t->inside;
+    if (ex != ~0u && !in->dpp_fi) {
+        for (u32 l = 0; l < 32; l++)
+            if (!(ex >> t->from[l] & 1)) valid &= ~(1u << l);
     }
-    w->dpp_mask = write;
-    w->s[SLOT_EXEC] = ex & write;
+    for (u32 l = 0; l < 32; l++) to[l] = from[t->from[l]];
+    if (~valid) {
+        FOR_LANES(l, ~valid) to[l] = 0;
+        u32 missing = w->chk ? t->inside & ~valid & t->on & ex : 0;
+        FOR_LANES(l, missing)
+            if (sim_inactive_read(w, t->from[l])) return sim_fault(w, u, (int)l, "DPP reads lane %u, which is not active", t->from[l]);
+    }
+    w->s[SLOT_EXEC] = ex & t->on & (t->zero_invalid ? ~0u : valid);
     const uop *r = u[1].fn(w, u + 1);
     /* v_cmpx writes EXEC itself. */
     if (!(in->dst[0].kind == SIM_K_SREG && in->dst[0].reg == SLOT_EXEC)) w->s[SLOT_EXEC] = ex;
