@@ -158,6 +158,7 @@ bool sim_check_group(group *g) {
     for (u32 i = 0; ok && i < g->n_waves; i++) ok = wave_start(l, g, g->waves[i]);
     if (ok && l->chk->race) ok = sim_race_group(g);
     if (ok && l->chk->weak) ok = sim_weak_group(g);
+    if (ok && l->chk->stats) sim_stats_group(l, g);
     return ok;
 }
 
@@ -223,6 +224,7 @@ static void scratch_access(wave *w, const uop *u, u32 lane, u64 addr, u32 bytes,
 
 bool sim_check_access(wave *w, const uop *u, u32 lane, u32 space, u64 addr, u32 bytes, enum mem_kind kind, u64 *ptr) {
     launch_check *c = w->l->chk;
+    if (c->stats) sim_stats_access(w, u, lane, space, addr, bytes, kind);
     if (c->strict) {
         if (space == 1 && !lds_access(w, u, lane, addr, bytes, kind)) return false;
         if (space == 2) scratch_access(w, u, lane, addr, bytes, kind);

@@ -34,7 +34,7 @@ typedef struct wave_check {
     u8 *scratch_def;            /* a byte for each dword of scratch of each lane */
     u32 in_def;                 /* of the running instruction: lanes whose sources are all written */
     struct store_queue *queue;  /* weak memory */
-    u64 cur_loads;              /* bytes asked for since the last wait (figures) */
+    u32 load_bytes[64];         /* of the last 64 loads by ticket (figures) */
     const uop *cur;
 } wave_check;
 
@@ -75,8 +75,9 @@ void sim_weak_group_end(group *g);
 /* stats.c */
 bool sim_stats_launch(launch *l);
 void sim_stats_uop(wave *w, const uop *u);
-void sim_stats_access(wave *w, const uop *u, u32 ex, u32 space, u32 bytes);
+void sim_stats_access(wave *w, const uop *u, u32 lane, u32 space, u64 addr, u32 bytes, enum mem_kind kind);
 void sim_stats_wait(wave *w, u32 left);
+void sim_stats_group(launch *l, const group *g);
 void sim_stats_end(launch *l);
 
 u64 sim_random(u64 *state);

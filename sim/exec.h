@@ -175,6 +175,7 @@ bool sim_check_launch(launch *l);            /* sets up l->chk when a checking m
 bool sim_check_group(group *g);              /* a new workgroup; waves are set up */
 void sim_check_group_end(group *g);
 void sim_check_launch_end(launch *l);
+void sim_figures_close(sim_device *d);       /* writes the figures where IE_SIM_STATS says, and frees them */
 void sim_run_checked(wave *w, u64 quantum);  /* as the fast loop, with every check */
 
 /* ---- faults and modes (wave.c) ---- */

@@ -426,6 +426,7 @@ static engine *engine_of(sim_device *d) {
 }
 
 void sim_device_close(sim_device *d) {
+    sim_figures_close(d);
     engine *e = d->exec;
     if (!e) return;
     pthread_mutex_lock(&e->lock);

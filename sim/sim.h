@@ -172,6 +172,7 @@ typedef struct sim_device {
     sim_options opt;
     u64 serial;            /* launches so far */
     void *exec;            /* state of the execution engine */
+    struct sim_figures *figures; /* of all launches so far, by kernel; written by sim_device_close */
 } sim_device;
 
 /* Runs a kernel to its end. kernarg: explicit arguments laid out by the kernel's metadata (n bytes). *err on anything but SIM_OK. */

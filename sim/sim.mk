@@ -31,5 +31,5 @@ $(BUILD)/sim/obj/%.o: sim/%.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -c -o $@ $<
 
--include $(SIM_OBJ:.o=.d) $(SIM_HIP_OBJ:.o=.d)
+-include $(SIM_OBJ:.o=.d) $(SIM_HIP_OBJ:.o=.d) $(BUILD)/sim/obj/simrun.d
 .PHONY: sim
