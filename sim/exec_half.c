@@ -20,17 +20,23 @@ static u32 hround(const wave *w, const uop *u, double x) {
         return u + 1; \
     }
 static double dd(float x) { return (double)x; }
-H(add_h, dd(a) + dd(b))
-H(sub_h, dd(a) - dd(b))
-H(subrev_h, dd(b) - dd(a))
+/* An exact sum of zero is -0 when rounding down, unless both parts are +0. */
+static double zero_sum(double s, bool neg, u32 mode) { return s == 0 && mode == 2 && neg ? -0.0 : s; }
+static double hadd(float a, float b, u32 mode) { return zero_sum(dd(a) + dd(b), signbit(a) || signbit(b), mode); }
+static double hfma(float a, float b, float c, u32 mode) {
+    return zero_sum(sim_fma_odd(dd(a), dd(b), dd(c)), signbit(a) != signbit(b) || signbit(c), mode);
+}
+H(add_h, hadd(a, b, ROUND16))
+H(sub_h, hadd(a, -b, ROUND16))
+H(subrev_h, hadd(b, -a, ROUND16))
 H(mul_h, dd(a) * dd(b))
-H(fma_h, sim_fma_odd(dd(a), dd(b), dd(c)))
+H(fma_h, hfma(a, b, c, ROUND16))
 OP(fmac_h) {
     SOURCES;
     u32 *d = sp(w, u->d);
     FOR_LANES(l, exec_of(w)) {
         u32 old = d[l] >> (u->hi & 8 ? 16 : 0) & 0xFFFF;
-        double r = sim_fma_odd(dd(lgeth(u, s0, 0, l)), dd(lgeth(u, s1, 1, l)), dd(sim_h2f(old)));
+        double r = hfma(lgeth(u, s0, 0, l), lgeth(u, s1, 1, l), sim_h2f(old), ROUND16);
         lput16(u, d, l, hround(w, u, r));
     }
     return u + 1;
@@ -236,7 +242,10 @@ OP(cvt_f16_f32) {
 OP(cvt_f32_f16) {
     SOURCES;
     u32 *d = sp(w, u->d);
-    FOR_LANES(l, exec_of(w)) d[l] = as_u(fout(u, lgeth(u, s0, 0, l)));
+    FOR_LANES(l, exec_of(w)) {
+        float a = lgeth(u, s0, 0, l);
+        d[l] = as_u(fout(u, isnan(a) ? quiet(a) : a));
+    }
     return u + 1;
 }
 #define FROM16(name, expr) \
@@ -346,9 +355,10 @@ static halves pk_get(const uop *u, const lane_src s[3], u32 l, bool flt) {
     return r;
 }
 #define PKH(name, expr) \
-    static double name##_1(const u32 *v) { \
+    static double name##_1(const u32 *v, u32 mode) { \
         float a = sim_h2f(v[0]), b = sim_h2f(v[1]), c = sim_h2f(v[2]); \
         (void)c; \
+        (void)mode; \
         return (double)(expr); \
     } \
     OP(name) { \
@@ -356,13 +366,13 @@ static halves pk_get(const uop *u, const lane_src s[3], u32 l, bool flt) {
         u32 *d = sp(w, u->d); \
         FOR_LANES(l, exec_of(w)) { \
             halves v = pk_get(u, s, l, true); \
-            d[l] = hround(w, u, name##_1(v.lo)) | hround(w, u, name##_1(v.hi)) << 16; \
+            d[l] = hround(w, u, name##_1(v.lo, ROUND16)) | hround(w, u, name##_1(v.hi, ROUND16)) << 16; \
         } \
         return u + 1; \
     }
-PKH(pk_add_h, dd(a) + dd(b))
+PKH(pk_add_h, hadd(a, b, mode))
 PKH(pk_mul_h, dd(a) * dd(b))
-PKH(pk_fma_h, sim_fma_odd(dd(a), dd(b), dd(c)))
+PKH(pk_fma_h, hfma(a, b, c, mode))
 PKH(pk_min_h, min_num(a, b))
 PKH(pk_max_h, max_num(a, b))
 PKH(pk_minimum_h, minimum(a, b))
@@ -373,7 +383,7 @@ OP(pk_fmac_h) {
     FOR_LANES(l, exec_of(w)) {
         u32 a = lget(s0, l), b = lget(s1, l), c = d[l], r = 0;
         for (u32 k = 0; k < 32; k += 16) {
-            double x = sim_fma_odd(dd(sim_h2f(a >> k & 0xFFFF)), dd(sim_h2f(b >> k & 0xFFFF)), dd(sim_h2f(c >> k & 0xFFFF)));
+            double x = hfma(sim_h2f(a >> k & 0xFFFF), sim_h2f(b >> k & 0xFFFF), sim_h2f(c >> k & 0xFFFF), ROUND16);
             r |= hround(w, u, x) << k;
         }
         d[l] = r;

@@ -21,7 +21,8 @@ struct sim_memory {
     u32 *owner;         /* of each granule: index into allocs, 0 = none */
     u8 *shadow;         /* a bit a byte, set once written; NULL without strict mode */
     sim_alloc *allocs;  /* 1 .. n - 1; in order of base except where ranges were used again */
-    u32 n;
+    u32 n, reuse;
+    u64 serial;
     sim_alloc ext[MAX_EXT]; /* registered host memory */
     u32 n_ext;
     pthread_mutex_t lock;
@@ -62,38 +63,43 @@ void sim_memory_free(sim_memory *m) {
     free(m);
 }
 
-/* A freed range of exactly this span, oldest first: the quarantine ends only when fresh addresses are used up. */
-static u64 reuse_span(sim_memory *m, u64 span) {
-    for (u32 i = 1; i < m->n; i++)
-        if (!m->allocs[i].live && m->allocs[i].span == span && m->owner[(m->allocs[i].base - m->base) / GRANULE] == i)
-            return m->allocs[i].base - m->base;
-    return RANGE;
+/* A freed allocation of exactly this span, in turn: the quarantine ends only when fresh addresses or numbers are used up.
+ * Returns its number, 0 when there is none. */
+static u32 reuse_span(sim_memory *m, u64 span) {
+    for (u32 i = 0; i < m->n; i++) {
+        u32 k = m->reuse = m->reuse + 1 < m->n ? m->reuse + 1 : 1;
+        if (!m->allocs[k].live && m->allocs[k].span == span) return k;
+    }
+    return 0;
 }
 
 static u64 malloc_locked(sim_memory *m, u64 size, const char *what, sim_error *err) {
     if (size == 0) size = 1;
-    if (size > SIM_VRAM || m->used + size > SIM_VRAM || m->n == MAX_ALLOCS) {
+    if (size > SIM_VRAM || m->used + size > SIM_VRAM) {
         sim_fail(err, "out of device memory: %llu bytes asked for, %llu of %llu in use", (unsigned long long)size,
                  (unsigned long long)m->used, (unsigned long long)SIM_VRAM);
         return 0;
     }
     u64 body = (size + GRANULE - 1) / GRANULE * GRANULE, span = body + GRANULE, off = m->next;
-    if (off + span > RANGE) {
-        off = reuse_span(m, span);
-        if (off == RANGE) {
+    u32 id = m->n;
+    if (off + span > RANGE || id == MAX_ALLOCS) {
+        id = reuse_span(m, span);
+        if (!id) {
             sim_fail(err, "out of device addresses: %llu bytes asked for", (unsigned long long)size);
             return 0;
         }
-    } else {
-        m->next = off + span;
+        off = m->allocs[id].base - m->base;
     }
     u64 base = m->base + off;
     if (mprotect((void *)(uintptr_t)base, body, PROT_READ | PROT_WRITE)) {
         sim_fail(err, "out of host memory for %llu bytes of device memory", (unsigned long long)size);
         return 0;
     }
-    u32 id = m->n++;
-    m->allocs[id] = (sim_alloc){base, size, span, true, false, what, id};
+    if (id == m->n) {
+        m->n++;
+        m->next = off + span;
+    }
+    m->allocs[id] = (sim_alloc){base, size, span, true, false, what, ++m->serial};
     for (u64 g = off / GRANULE, e = (off + body) / GRANULE; g < e; g++) m->owner[g] = id;
     if (m->shadow) memset(m->shadow + off / 8, 0, (size_t)(body / 8));
     m->used += size;

@@ -1,0 +1,266 @@
+/* Single instructions against results worked out from the pseudocode of AMD's RDNA4 instruction set document
+ * (tests/vectors/sim_vop.txt, sim_sop.txt): each runs in a kernel made around it, on edge values: zeros of both signs, denormals,
+ * infinities, NaNs, halfway cases, saturation.
+ *
+ * A vector line: name, words, kinds of the sources and of the destination's old value, run, dwords of the destination (with m: a
+ * mask is written too), mask, then a result for each lane; n is any NaN, x.y two 16-bit halves. A source of kind k reads entry
+ * pick(run, lane, source) of table k. A scalar line: name, word, kinds, run, dwords, old destination, SCC, result; Lx: the low
+ * 16 bits are x. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../sim/sim.h"
+#include "sim_tables.h"
+
+/* Loads v10..v21 (48 bytes a lane), s20..s35 (at 4096), MODE from s35, VCC from s33, SCC from s34, EXEC from s32. */
+static const u32 before[] = {0xf4002080, 0xf8000000, 0xbfc70000, 0x360000ff, 0x000003ff, 0x30020086, 0x30040087, 0xee05c002, 0x0000000a,
+                             0x00000001, 0xee05c002, 0x0000000e, 0x00001001, 0xee05c002, 0x00000012, 0x00002001, 0xf4006501, 0xf8001000,
+                             0xf4006701, 0xf8001020, 0xbfc00000, 0xbfc70000, 0xb9233801, 0xbeea0021, 0xbf078022, 0xbefe0020};
+/* Stores v10..v21, SCC, EXEC, VCC, s30, s31 (128 bytes a lane, from 8192). */
+static const u32 after[] = {0x98248081, 0xbea5007e, 0xbefe00c1, 0xbea6006a, 0x7e2c0224, 0x7e2e0225, 0x7e300226, 0x7e32021e, 0x7e34021f,
+                            0xee074002, 0x05000000, 0x00200002, 0xee074002, 0x07000000, 0x00201002, 0xee074002, 0x09000000, 0x00202002,
+                            0xee074002, 0x0b000000, 0x00203002, 0xee068002, 0x0d000000, 0x00204002, 0xbfb00000};
+enum { O_SCC = 12, O_EXEC, O_VCC, O_S30, O_S31, OUT_STRIDE = 32 };
+
+struct lab {
+    sim_device dev;
+    u64 io, text;
+    sim_error err;
+};
+
+static int set_up(void **state)
+{
+    struct lab *l = calloc(1, sizeof *l);
+    if (!l) {
+        return -1;
+    }
+    sim_options_from_env(&l->dev.opt);
+    l->dev.opt.threads = 1;
+    l->dev.mem = sim_memory_new(l->dev.opt.strict, &l->err);
+    l->io = l->dev.mem ? sim_malloc(l->dev.mem, 16384, "device buffer", &l->err) : 0;
+    l->text = l->dev.mem ? sim_malloc(l->dev.mem, 4096, "code object", &l->err) : 0;
+    *state = l;
+    return l->text ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct lab *l = *state;
+    sim_device_close(&l->dev);
+    sim_memory_free(l->dev.mem);
+    free(l);
+    return 0;
+}
+
+/* Runs the words between the two pieces of code with one wave of 32 lanes. */
+static bool run_words(struct lab *l, const u32 *words, size_t n)
+{
+    u32 *text = (u32 *)(uintptr_t)l->text;
+    size_t at = 0;
+    memcpy(text, before, sizeof before);
+    at += sizeof before / 4;
+    memcpy(text + at, words, n * 4);
+    at += n;
+    memcpy(text + at, after, sizeof after);
+    at += sizeof after / 4;
+    sim_mark_written(l->dev.mem, l->io, 16384);
+    sim_module m = {.mem = l->dev.mem, .base = l->text, .size = 4096, .text_lo = l->text, .text_hi = l->text + at * 4, .abi = 5};
+    sim_kernel k = {.name = (char[]){"lab"}, .entry = l->text, .kernarg_size = 8, .kernarg_align = 8, .vgprs = 48, .sgprs = 64,
+                    .rsrc1 = 5 | 0xf0u << 12, .props = 8, .max_threads = 32};
+    sim_launch c = {{1, 1, 1}, {32, 1, 1}, 0, false};
+    m.kernels = &k;
+    m.n_kernels = 1;
+    l->err.text[0] = 0;
+    bool ok = sim_run(&l->dev, &m, &k, &c, &l->io, sizeof l->io, &l->err) == SIM_OK;
+    sim_code_free(&m);
+    return ok;
+}
+
+static u32 *scalars(struct lab *l)
+{
+    return (u32 *)(uintptr_t)(l->io + 4096);
+}
+
+static u32 *outputs(struct lab *l, u32 lane)
+{
+    return (u32 *)(uintptr_t)(l->io + 8192) + lane * OUT_STRIDE;
+}
+
+/* Which entry of a table of n a source reads; tables are walked in order when there is one source. */
+static u32 pick(u32 run, u32 lane, u32 source, u32 n, bool single)
+{
+    u32 x = (run * 32 + lane) * 3 + source;
+    return single ? (lane + 32 * run) % n : (x * 2654435761u >> 12) % n;
+}
+
+static u64 entry(char kind, u32 run, u32 lane, u32 source, bool single)
+{
+    for (size_t i = 0; i < sizeof sim_tables / sizeof sim_tables[0]; i++) {
+        if (sim_tables[i].kind == kind) {
+            return sim_tables[i].v[pick(run, lane, source, sim_tables[i].n, single)];
+        }
+    }
+    fail_msg("no table %c", kind);
+    return 0;
+}
+
+static bool is_nan(u64 v, unsigned bits)
+{
+    return bits == 16 ? (v & 0x7fff) > 0x7c00 : bits == 32 ? (v & 0x7fffffff) > 0x7f800000
+                                                           : (v & 0x7fffffffffffffff) > 0x7ff0000000000000;
+}
+
+/* Whether a value is what the text says. */
+static bool agrees(const char *want, u64 got, unsigned ndw)
+{
+    const char *dot = strchr(want, '.');
+    if (dot) {
+        bool low = want[0] == 'n' ? is_nan(got & 0xffff, 16) : strtoul(want, NULL, 16) == (got & 0xffff);
+        return low && (dot[1] == 'n' ? is_nan(got >> 16, 16) : strtoul(dot + 1, NULL, 16) == got >> 16);
+    }
+    return want[0] == 'n' ? is_nan(got, ndw * 32) : strtoull(want, NULL, 16) == got;
+}
+
+/* 32 lanes of inputs at v10, v12, v14; the destination's old value at v16..v19. */
+static void put_inputs(struct lab *l, const char *kinds, u32 run)
+{
+    bool single = (kinds[0] != '-') + (kinds[1] != '-') + (kinds[2] != '-') == 1;
+    u32 *s = scalars(l);
+    memset(s, 0, 64);
+    s[4] = SIM_MASK; /* s24 */
+    s[10] = s[11] = 0xCAFEBABE;
+    s[12] = 0xffffffff;
+    s[13] = SIM_MASK;
+    s[15] = 0xf0;
+    for (u32 lane = 0; lane < 32; lane++) {
+        u32 *v = (u32 *)(uintptr_t)l->io + lane * 16;
+        for (u32 i = 0; i < 12; i++) {
+            v[i] = 0xCAFEBABE;
+        }
+        for (u32 i = 0; i < 3; i++) {
+            if (kinds[i] != '-' && kinds[i] != 'M') {
+                u64 x = entry(kinds[i], run, lane, i, single);
+                v[2 * i] = (u32)x;
+                v[2 * i + 1] = (u32)(x >> 32);
+            }
+        }
+        if (kinds[3] == 'F') {
+            u64 x = entry(kinds[0], run, lane, 2, single);
+            v[6] = (u32)x;
+            v[7] = kinds[0] == 'd' ? (u32)(x >> 32) : 0xCAFEBABE;
+        }
+    }
+}
+
+static unsigned check_vop(struct lab *l, char *line)
+{
+    char *save, *name = strtok_r(line, " ", &save), *words = strtok_r(NULL, " ", &save), *kinds = strtok_r(NULL, " ", &save);
+    u32 run = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 10);
+    char *form = strtok_r(NULL, " ", &save);
+    u32 mask = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 16), w[2];
+    char *end;
+    w[0] = (u32)strtoul(words, &end, 16);
+    w[1] = (u32)strtoul(end + 1, NULL, 16);
+    put_inputs(l, kinds, run);
+    if (!run_words(l, w, 2)) {
+        print_error("%s (%08x %08x): %s\n", name, w[0], w[1], l->err.text);
+        return 1;
+    }
+    unsigned ndw = (unsigned)(form[0] - '0'), wrong = 0;
+    if (form[1] == 'm' && outputs(l, 0)[O_S30] != mask) {
+        print_error("%s run %u: mask %08x, want %08x\n", name, run, outputs(l, 0)[O_S30], mask);
+        wrong = 1;
+    }
+    for (u32 lane = 0; lane < 32 && ndw; lane++) {
+        const char *want = strtok_r(NULL, " \n", &save);
+        const u32 *o = outputs(l, lane);
+        u64 got = o[6] | (ndw > 1 ? (u64)o[7] << 32 : 0);
+        assert_non_null(want);
+        if (!agrees(want, got, ndw)) {
+            print_error("%s run %u lane %u: %llx, want %s (sources %08x.%08x %08x.%08x %08x.%08x)\n", name, run, lane,
+                        (unsigned long long)got, want, o[1], o[0], o[3], o[2], o[5], o[4]);
+            wrong = 1;
+        }
+    }
+    return wrong;
+}
+
+static unsigned check_sop(struct lab *l, char *line)
+{
+    char *save, *name = strtok_r(line, " ", &save);
+    u32 w = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 16);
+    char *kinds = strtok_r(NULL, " ", &save);
+    u32 run = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 10), ndw = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 10);
+    u64 old = strtoull(strtok_r(NULL, " ", &save), NULL, 16);
+    u32 scc = (u32)strtoul(strtok_r(NULL, " ", &save), NULL, 10);
+    const char *want = strtok_r(NULL, " \n", &save);
+    put_inputs(l, "----", 0);
+    u32 *s = scalars(l);
+    bool single = (kinds[0] != '-') + (kinds[1] != '-') == 1;
+    for (u32 i = 0; i < 2; i++) {
+        if (kinds[i] != '-') {
+            u64 x = entry(kinds[i], run / 32, run % 32, i, single);
+            s[2 * i] = (u32)x;
+            s[2 * i + 1] = (u32)(x >> 32);
+        }
+    }
+    s[10] = (u32)old;
+    s[11] = (u32)(old >> 32);
+    s[14] = run & 1; /* SCC */
+    if (!run_words(l, &w, 1)) {
+        print_error("%s (%08x): %s\n", name, w, l->err.text);
+        return 1;
+    }
+    const u32 *o = outputs(l, 0);
+    u64 got = o[O_S30] | (ndw > 1 ? (u64)o[O_S31] << 32 : 0);
+    bool ok = o[O_SCC] == scc;
+    if (ndw && want[0] == 'L') {
+        ok = ok && agrees(want + 1, want[1] == 'n' ? (is_nan(got & 0xffff, 16) ? 0x7fffffff : 0) : got & 0xffff, 1);
+    } else if (ndw) {
+        ok = ok && agrees(want, got, ndw);
+    }
+    if (!ok) {
+        print_error("%s run %u: %llx SCC %u, want %s SCC %u (sources %08x.%08x %08x.%08x, SCC was %u)\n", name, run,
+                    (unsigned long long)got, o[O_SCC], want, scc, s[1], s[0], s[3], s[2], run & 1);
+    }
+    return !ok;
+}
+
+static void check_file(struct lab *l, const char *path, unsigned (*check)(struct lab *, char *), unsigned at_least)
+{
+    FILE *f = fopen(path, "r");
+    char line[4096];
+    unsigned lines = 0, wrong = 0;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        lines++;
+        wrong += check(l, line);
+    }
+    fclose(f);
+    assert_true(lines > at_least);
+    assert_int_equal(wrong, 0);
+}
+
+static void vector_operations(void **state)
+{
+    check_file(*state, "tests/vectors/sim_vop.txt", check_vop, 1000);
+}
+
+static void scalar_operations(void **state)
+{
+    check_file(*state, "tests/vectors/sim_sop.txt", check_sop, 2500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(vector_operations), cmocka_unit_test(scalar_operations)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
