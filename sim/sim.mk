@@ -33,3 +33,8 @@ $(BUILD)/sim/obj/%.o: sim/%.c
 
 -include $(SIM_OBJ:.o=.d) $(SIM_HIP_OBJ:.o=.d) $(BUILD)/sim/obj/simrun.d
 .PHONY: sim
+
+# The simulator's unit tests link its archive and not the engine's.
+$(BUILD)/tests/test_sim_%: tests/unit/test_sim_%.c $(BUILD)/sim/libsim.a
+	@mkdir -p $(@D)
+	$(CC) $(SIM_FLAGS) -o $@ $< $(BUILD)/sim/libsim.a -lcmocka -lm -pthread

@@ -43,7 +43,7 @@ void sim_options_from_env(sim_options *o) {
     u32 best = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) best = 1;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) best = 1;
     if (best && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         best = 2;
