@@ -252,4 +252,7 @@ u32 sim_f_to_fp8(float x, bool saturate);
 u32 sim_f_to_bf8(float x, bool saturate);
 double sim_fma_odd(double a, double b, double c); /* a * b + c rounded to odd, so that a second rounding is right */
 
+/* An f16 operand as the operation reads it: MODE may flush denormal sources of f16 and f64. */
+static inline float hin(const wave *w, u32 h) { return sim_h2f(!(w->mode & 0x40) && !(h & 0x7C00) ? h & 0x8000 : h); }
+
 #endif

@@ -36,7 +36,7 @@ OP(fmac_h) {
     u32 *d = sp(w, u->d);
     FOR_LANES(l, exec_of(w)) {
         u32 old = d[l] >> (u->hi & 8 ? 16 : 0) & 0xFFFF;
-        double r = hfma(lgeth(u, s0, 0, l), lgeth(u, s1, 1, l), sim_h2f(old), ROUND16);
+        double r = hfma(lgeth(u, s0, 0, l), lgeth(u, s1, 1, l), hin(w, old), ROUND16);
         lput16(u, d, l, hround(w, u, r));
     }
     return u + 1;
@@ -341,7 +341,7 @@ typedef struct {
     u32 lo[3], hi[3];
 } halves;
 /* The three sources' values for the low and the high result, with op_sel and (floats) the signs changed. */
-static halves pk_get(const uop *u, const lane_src s[3], u32 l, bool flt) {
+static halves pk_get(const wave *w, const uop *u, const lane_src s[3], u32 l, bool flt) {
     halves r;
     for (int i = 0; i < 3; i++) {
         u32 x = lget(s[i], l);
@@ -350,6 +350,10 @@ static halves pk_get(const uop *u, const lane_src s[3], u32 l, bool flt) {
         if (flt) {
             r.lo[i] ^= (u32)(u->neg >> i & 1) << 15;
             r.hi[i] ^= (u32)(u->neg_hi >> i & 1) << 15;
+            if (!(w->mode & 0x40)) { /* denormal sources count as zero */
+                if (!(r.lo[i] & 0x7C00)) r.lo[i] &= 0x8000;
+                if (!(r.hi[i] & 0x7C00)) r.hi[i] &= 0x8000;
+            }
         }
     }
     return r;
@@ -365,7 +369,7 @@ static halves pk_get(const uop *u, const lane_src s[3], u32 l, bool flt) {
         lane_src s[3] = {lsrc(w, u, 0), lsrc(w, u, 1), lsrc(w, u, 2)}; \
         u32 *d = sp(w, u->d); \
         FOR_LANES(l, exec_of(w)) { \
-            halves v = pk_get(u, s, l, true); \
+            halves v = pk_get(w, u, s, l, true); \
             d[l] = hround(w, u, name##_1(v.lo, ROUND16)) | hround(w, u, name##_1(v.hi, ROUND16)) << 16; \
         } \
         return u + 1; \
@@ -383,7 +387,7 @@ OP(pk_fmac_h) {
     FOR_LANES(l, exec_of(w)) {
         u32 a = lget(s0, l), b = lget(s1, l), c = d[l], r = 0;
         for (u32 k = 0; k < 32; k += 16) {
-            double x = hfma(sim_h2f(a >> k & 0xFFFF), sim_h2f(b >> k & 0xFFFF), sim_h2f(c >> k & 0xFFFF), ROUND16);
+            double x = hfma(hin(w, a >> k & 0xFFFF), hin(w, b >> k & 0xFFFF), hin(w, c >> k & 0xFFFF), ROUND16);
             r |= hround(w, u, x) << k;
         }
         d[l] = r;
@@ -401,7 +405,7 @@ OP(pk_fmac_h) {
         lane_src s[3] = {lsrc(w, u, 0), lsrc(w, u, 1), lsrc(w, u, 2)}; \
         u32 *d = sp(w, u->d); \
         FOR_LANES(l, exec_of(w)) { \
-            halves v = pk_get(u, s, l, false); \
+            halves v = pk_get(w, u, s, l, false); \
             d[l] = name##_1(u, v.lo) | name##_1(u, v.hi) << 16; \
         } \
         return u + 1; \
@@ -498,7 +502,7 @@ OP(dot2_f16_f16) {
     FOR_LANES(l, exec_of(w)) {
         u32 a = lget(s0, l), b = lget(s1, l), c = lget16(u, s2, 2, l);
         for (u32 k = 0; k < 32; k += 16)
-            c = sim_d2h(sim_fma_odd(dd(sim_h2f(a >> k & 0xFFFF)), dd(sim_h2f(b >> k & 0xFFFF)), dd(sim_h2f(c))), ROUND16, FLUSH16);
+            c = sim_d2h(sim_fma_odd(dd(hin(w, a >> k & 0xFFFF)), dd(hin(w, b >> k & 0xFFFF)), dd(hin(w, c))), ROUND16, FLUSH16);
         lput16(u, d, l, c);
     }
     return u + 1;

@@ -95,7 +95,7 @@ OP(mad_i64) {
     FOR_LANES(l, exec_of(w)) {
         i64 p = (i64)(i32)lget(s0, l) * (i32)lget(s1, l), c = (i64)lget64(s2, l), r;
         bool over = __builtin_add_overflow(p, c, &r);
-        m |= (u32)over << l;
+        m |= (u32)(over != (r < 0)) << l; /* bit 64 of the exact sum: its sign */
         if (u->clamp && over) r = c < 0 ? INT64_MIN : INT64_MAX;
         lput64(d, l, (u64)r);
     }

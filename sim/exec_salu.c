@@ -226,11 +226,11 @@ OP(cvt_u32_f32) { float a = FA; D32(isnan(a) || a <= 0 ? 0 : a >= 0x1p32f ? ~0u 
 #define ROUND16 (w->mode >> 2 & 3)
 #define FLUSH16 (!(w->mode >> 7 & 1))
 OP(cvt_f16_f32) { D32(sim_f2h(FA, ROUND16, FLUSH16)); return u + 1; }
-OP(cvt_f32_f16) { D32(as_u(sim_h2f(A32 & 0xFFFF))); return u + 1; }
-OP(cvt_hi_f32_f16) { D32(as_u(sim_h2f(A32 >> 16))); return u + 1; }
+OP(cvt_f32_f16) { D32(as_u(hin(w, A32 & 0xFFFF))); return u + 1; }
+OP(cvt_hi_f32_f16) { D32(as_u(hin(w, A32 >> 16))); return u + 1; }
 OP(cvt_pk_rtz) { D32(sim_f2h(FA, 3, false) | sim_f2h(FB, 3, false) << 16); return u + 1; }
-#define HA sim_h2f(A32 & 0xFFFF)
-#define HB sim_h2f(B32 & 0xFFFF)
+#define HA hin(w, A32 & 0xFFFF)
+#define HB hin(w, B32 & 0xFFFF)
 #define HOP(name, expr) OP(name) { float a = HA, b = HB; (void)b; D32(sim_d2h((double)(expr), ROUND16, FLUSH16)); return u + 1; }
 HOP(add_f16, (double)a + b)
 HOP(sub_f16, (double)a - b)
@@ -244,7 +244,7 @@ HOP(floor_f16, floorf(a))
 HOP(trunc_f16, truncf(a))
 HOP(rndne_f16, rndne(a))
 OP(fmac_f16) {
-    double r = sim_fma_odd((double)HA, (double)HB, (double)sim_h2f(s32(w, u->d) & 0xFFFF));
+    double r = sim_fma_odd((double)HA, (double)HB, (double)hin(w, s32(w, u->d) & 0xFFFF));
     D32(sim_d2h(r, ROUND16, FLUSH16));
     return u + 1;
 }

@@ -63,7 +63,7 @@ static float f_cos(float x) { return (float)d_cos((double)x); }
         u32 *d = sp(w, u->d); \
         FOR_LANES(l, exec_of(w)) { \
             u32 a = hmod_in(u, 0, lget16(u, s0, 0, l)); \
-            u32 r = sim_d2h(d_##name((double)sim_h2f(a)), ROUND16, FLUSH16); \
+            u32 r = sim_d2h(d_##name((double)hin(w, a)), ROUND16, FLUSH16); \
             r = moved_h(w, u, a, r); \
             if (u->omod | u->clamp) r = sim_d2h((double)fout(u, sim_h2f(r)), ROUND16, FLUSH16); \
             lput16(u, d, l, r); \
@@ -79,7 +79,7 @@ static float f_cos(float x) { return (float)d_cos((double)x); }
     } \
     OP(name##_s16) { \
         u32 a = hmod_in(u, 0, lget16(u, lsrc(w, u, 0), 0, 0)); \
-        *sp(w, u->d) = moved_h(w, u, a, sim_d2h(d_##name((double)sim_h2f(a)), ROUND16, FLUSH16)); \
+        *sp(w, u->d) = moved_h(w, u, a, sim_d2h(d_##name((double)hin(w, a)), ROUND16, FLUSH16)); \
         return u + 1; \
     }
 #define DF(name) \

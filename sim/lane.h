@@ -86,7 +86,7 @@ static inline u32 hmod_in(const uop *u, int i, u32 h) {
     if (u->neg >> i & 1) h ^= 0x8000;
     return h;
 }
-static inline float lgeth(const uop *u, lane_src s, int i, u32 l) { return sim_h2f(hmod_in(u, i, lget16(u, s, i, l))); }
+#define lgeth(u, s, i, l) hin(w, hmod_in(u, i, lget16(u, s, i, l)))
 static inline void lput16(const uop *u, u32 *d, u32 l, u32 v) {
     d[l] = u->hi & 8 ? (d[l] & 0xFFFF) | v << 16 : (d[l] & 0xFFFF0000u) | (v & 0xFFFF);
 }
