@@ -342,11 +342,13 @@ static bool translate_text(translator *t) {
             if (starts_here(p->mod, p->mod->text_lo + 4ull * (i + (u32)k))) n = 0;
         u32 first = p->n_uops;
         p->at[i] = first + 1;
-        if (n <= 0) {
-            memset(in, 0, sizeof *in);
-            in->words[0] = text[i];
-            in->ndw = 1;
-            n = 1;
+        if (n <= 0 || in->odd) { /* odd: the assembler reads it, the hardware's documents do not say what it does */
+            if (n <= 0) {
+                memset(in, 0, sizeof *in);
+                in->words[0] = text[i];
+                in->ndw = 1;
+                n = 1;
+            }
             uop *u = new_uop(t);
             if (!u) return false;
             u->fn = sim_do_illegal;

@@ -265,8 +265,106 @@ static void scalar_operations(void **state)
     check_file(*state, "tests/vectors/sim_sop.txt", check_sop, 2500);
 }
 
+/* ---- EXEC, DPP and lanes: v10 = 100 + lane, v12 = 200 + lane, v16 = 0xCAFEBABE before ---- */
+
+static bool run_lanes(struct lab *l, u32 exec, u32 scc, u32 w0, u32 w1, u32 w2, size_t n)
+{
+    u32 w[3] = {w0, w1, w2};
+    put_inputs(l, "----", 0);
+    for (u32 lane = 0; lane < 32; lane++) {
+        u32 *v = (u32 *)(uintptr_t)l->io + lane * 16;
+        v[0] = 100 + lane;
+        v[2] = 200 + lane;
+    }
+    scalars(l)[12] = exec;
+    scalars(l)[14] = scc;
+    bool ok = run_words(l, w, n);
+    if (!ok) {
+        print_error("%08x: %s\n", w0, l->err.text);
+    }
+    return ok;
+}
+
+static void inactive_lanes_keep_their_value(void **state)
+{
+    struct lab *l = *state;
+    static const u32 masks[] = {0, 1, 0x80000000, 0x0f0ff00f, 0xffffffff};
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(run_lanes(l, masks[i], 0, 0x4a20190a, 0, 0, 1)); /* v_add_nc_u32 v16, v10, v12 */
+        for (u32 lane = 0; lane < 32; lane++) {
+            assert_int_equal(outputs(l, lane)[6], masks[i] >> lane & 1 ? 300 + 2 * lane : 0xCAFEBABE);
+        }
+        assert_true(run_lanes(l, masks[i], 0, 0x7c92190a, 0, 0, 1)); /* v_cmp_lt_u32 vcc_lo, v10, v12: inactive lanes give 0 */
+        assert_int_equal(outputs(l, 0)[O_VCC], masks[i]);
+        assert_int_equal(outputs(l, 0)[O_EXEC], masks[i]);
+        assert_true(run_lanes(l, masks[i], 0, 0x7d98190a, 0, 0, 1)); /* v_cmpx_gt_u32 v10, v12: EXEC alone */
+        assert_int_equal(outputs(l, 0)[O_EXEC], 0);
+        assert_int_equal(outputs(l, 0)[O_VCC], SIM_MASK);
+    }
+}
+
+static void first_lane_and_lanes(void **state)
+{
+    struct lab *l = *state;
+    assert_true(run_lanes(l, 0xfffffff0, 0, 0x7e3c050a, 0, 0, 1)); /* v_readfirstlane_b32 s30, v10 */
+    assert_int_equal(outputs(l, 0)[O_S30], 104);
+    assert_true(run_lanes(l, 0, 0, 0x7e3c050a, 0, 0, 1)); /* without active lanes: lane 0 */
+    assert_int_equal(outputs(l, 0)[O_S30], 100);
+    assert_true(run_lanes(l, 0xff, 0, 0xd760001e, 0x00013f0a, 0, 2)); /* v_readlane_b32 s30, v10, 31: EXEC does not matter */
+    assert_int_equal(outputs(l, 0)[O_S30], 131);
+}
+
+/* In place: every lane must read what was there before the instruction. */
+static void dpp_in_place(void **state)
+{
+    struct lab *l = *state;
+    /* v_add_nc_u32_dpp v10, v10, v10 row_shr:1: a row's first lane has no source, keeps its value */
+    assert_true(run_lanes(l, 0xffffffff, 0, 0x4a1414fa, 0xff01110a, 0, 2));
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[0], lane % 16 ? 2 * (100 + lane) - 1 : 100 + lane);
+    }
+    /* the same with bound_ctrl:1 (the missing lane reads 0), row_mask:0x2 bank_mask:0x9: others keep their value */
+    assert_true(run_lanes(l, 0xffffffff, 0, 0x4a1414fa, 0x2909110a, 0, 2));
+    for (u32 lane = 0; lane < 32; lane++) {
+        bool written = lane >= 16 && (9 >> (lane % 16 / 4) & 1);
+        assert_int_equal(outputs(l, lane)[0], !written ? 100 + lane : lane == 16 ? 116 : 2 * (100 + lane) - 1);
+    }
+    /* row_ror:4 reads an inactive lane: not written without bound_ctrl, the lane's value with fi:1 */
+    assert_true(run_lanes(l, 0x0000fff0, 0, 0x7e1402fa, 0xff01240a, 0, 2)); /* v_mov_b32_dpp v10, v10 row_ror:4 */
+    for (u32 lane = 4; lane < 8; lane++) {
+        assert_int_equal(outputs(l, lane)[0], 100 + lane);
+        assert_int_equal(outputs(l, lane + 4)[0], 100 + lane);
+    }
+    assert_true(run_lanes(l, 0x0000fff0, 0, 0x7e1402fa, 0xff05240a, 0, 2));
+    for (u32 lane = 4; lane < 8; lane++) {
+        assert_int_equal(outputs(l, lane)[0], 96 + lane);
+    }
+    /* dpp8:[7,6,5,4,3,2,1,0] */
+    assert_true(run_lanes(l, 0xffffffff, 0, 0x7e1402e9, 0x0539770a, 0, 2));
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[0], 100 + (lane ^ 7));
+    }
+}
+
+/* What the decoder knows but no document defines ends the run with the words, as does what it does not know. */
+static void undefined_ends_the_run(void **state)
+{
+    struct lab *l = *state;
+    static const u32 odd[] = {0xd5030810, 0x0000190a}; /* v_add_f32 with op_sel */
+    static const u32 absent[] = {0xd4000010, 0x0000190a};
+    put_inputs(l, "----", 0);
+    assert_false(run_words(l, odd, 2));
+    assert_non_null(strstr(l->err.text, "d5030810"));
+    assert_false(run_words(l, absent, 2));
+    assert_non_null(strstr(l->err.text, "d4000010"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vector_operations), cmocka_unit_test(scalar_operations)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vector_operations),    cmocka_unit_test(scalar_operations),
+        cmocka_unit_test(inactive_lanes_keep_their_value), cmocka_unit_test(first_lane_and_lanes),
+        cmocka_unit_test(dpp_in_place),         cmocka_unit_test(undefined_ends_the_run),
+    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
