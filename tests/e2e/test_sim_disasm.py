@@ -206,7 +206,10 @@ def test_compiled_kernels(llvm, decoder, tmp_path, level):
                 w = [*words[i:i + 4], 0, 0, 0][:4]
                 want, got = llvm(*w), decoder(words[i:i + 4])
                 assert want == got, f"{source} {level} +{4 * i:#x}"
-                assert got[0], f"{source} {level} +{4 * i:#x}: {words[i]:08x} is no instruction"
+                if not got[0]:  # kernels of planted faults have one on purpose
+                    assert "fault" in os.path.basename(source), f"{source} {level} +{4 * i:#x}: {words[i]:08x} is no instruction"
+                    i += 1
+                    continue
                 seen += 1
                 names.add(got[1].split(" ")[0])
                 i += got[0]
