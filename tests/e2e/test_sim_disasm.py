@@ -195,8 +195,9 @@ def test_compiled_kernels(llvm, decoder, tmp_path, level):
     seen, names = 0, set()
     for source in sources:
         obj = str(tmp_path / "k.o")
+        opt = "-O3" if "fault" in os.path.basename(source) else level  # their assembly needs arguments in scalar registers
         r = subprocess.run([*clang, "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1201", "-mcode-object-version=5", "-nogpulib",
-                            "-ffreestanding", "-std=c2x", "-w", level, "-c", source, "-o", obj], check=False, capture_output=True, text=True)
+                            "-ffreestanding", "-std=c2x", "-w", opt, "-c", source, "-o", obj], check=False, capture_output=True, text=True)
         assert r.returncode == 0, f"{source}: {r.stderr}"
         with open(obj, "rb") as f:
             sections = text_of(f.read())
