@@ -356,6 +356,77 @@ static void dpp_in_place(void **state)
     }
 }
 
+/* As run_lanes, with values in s20 and s22. */
+struct scalar_pair {
+    u32 s20, s22;
+};
+
+static bool run_scalars(struct lab *l, struct scalar_pair s, u32 exec, u32 w0, u32 w1, size_t n)
+{
+    u32 w[2] = {w0, w1};
+    if (!run_lanes(l, exec, 0, 0xbf800000, 0, 0, 1)) { /* s_nop: sets the inputs up */
+        return false;
+    }
+    scalars(l)[0] = s.s20;
+    scalars(l)[2] = s.s22;
+    bool ok = run_words(l, w, n);
+    if (!ok) {
+        print_error("%08x: %s\n", w0, l->err.text);
+    }
+    return ok;
+}
+
+static void rows_of_16_lanes(void **state)
+{
+    struct lab *l = *state;
+    static const struct scalar_pair mirror = {0x89abcdef, 0x01234567}; /* lane i of a row reads lane 15 - i */
+    assert_true(run_scalars(l, mirror, 0xffffffff, 0xd65b0010, 0x0058290a, 2)); /* v_permlane16_b32 v16, v10, s20, s22 */
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[6], 100 + (lane ^ 15));
+    }
+    assert_true(run_scalars(l, mirror, 0xffffffff, 0xd65c0010, 0x0058290a, 2)); /* v_permlanex16_b32: of the other row */
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[6], 100 + (lane ^ 31));
+    }
+    assert_true(run_scalars(l, mirror, 0x0000ffff, 0xd65c0810, 0x0058290a, 2)); /* op_sel:[1,0]: reads inactive lanes */
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[6], lane < 16 ? 100 + (lane ^ 31) : 0xCAFEBABE);
+    }
+}
+
+static void lane_numbers(void **state)
+{
+    struct lab *l = *state;
+    assert_true(run_scalars(l, (struct scalar_pair){0, 0}, 0xffffffff, 0xd71f0010, 0x00010ac1, 2)); /* v_mbcnt_lo_u32_b32 v16, -1, 5 */
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[6], 5 + lane);
+    }
+    static const struct scalar_pair pair = {77, 0};
+    assert_true(run_scalars(l, pair, 0, 0xd7610010, 0x00010e14, 2)); /* v_writelane_b32 v16, s20, 7, whatever EXEC is */
+    for (u32 lane = 0; lane < 32; lane++) {
+        assert_int_equal(outputs(l, lane)[6], lane == 7 ? 77 : 0xCAFEBABE);
+    }
+}
+
+static void exec_saved_and_changed(void **state)
+{
+    struct lab *l = *state;
+    static const struct {
+        u32 word, s20, exec, want;
+    } cases[] = {
+        {0xbe9e2014, 0x00ff00ff, 0x0f0f0f0f, 0x000f000f}, {0xbe9e2014, 0xf0f0f0f0, 0x0f0f0f0f, 0}, /* s_and_saveexec_b32 s30, s20 */
+        {0xbe9e2214, 0x00ff00ff, 0x0f0f0f0f, 0x0fff0fff},                                        /* s_or_saveexec_b32 */
+        {0xbe9e2414, 0x00ff00ff, 0x0f0f0f0f, 0x0ff00ff0}, {0xbe9e2414, 0x5, 0x5, 0},               /* s_xor_saveexec_b32 */
+        {0xbe9e3014, 0x00ff00ff, 0x0f0f0f0f, 0x00f000f0},                                        /* s_and_not1_saveexec_b32 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_true(run_scalars(l, (struct scalar_pair){cases[i].s20, 0}, cases[i].exec, cases[i].word, 0, 1));
+        assert_int_equal(outputs(l, 0)[O_EXEC], cases[i].want);
+        assert_int_equal(outputs(l, 0)[O_S30], cases[i].exec);
+        assert_int_equal(outputs(l, 0)[O_SCC], cases[i].want != 0);
+    }
+}
+
 /* What the decoder knows but no document defines ends the run with the words, as does what it does not know. */
 static void undefined_ends_the_run(void **state)
 {
@@ -374,7 +445,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vector_operations),    cmocka_unit_test(scalar_operations), cmocka_unit_test(approximations),
         cmocka_unit_test(inactive_lanes_keep_their_value), cmocka_unit_test(first_lane_and_lanes),
-        cmocka_unit_test(dpp_in_place),         cmocka_unit_test(undefined_ends_the_run),
+        cmocka_unit_test(dpp_in_place),         cmocka_unit_test(rows_of_16_lanes),
+        cmocka_unit_test(lane_numbers),         cmocka_unit_test(exec_saved_and_changed),
+        cmocka_unit_test(undefined_ends_the_run),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
