@@ -98,7 +98,8 @@ static const uop *wmma_float(wave *w, const uop *u, enum fmt fa, enum fmt fb, in
         for (u32 i = 0; i < 8; i++) {
             double p = d[8 * (l / 16) + i][l % 16];
             if (out == 32) {
-                res[i][l] = as_u((float)(p + (double)c_mods(u, as_f(sc.st ? sc.p[l + 32 * i] : sc.p[0]))));
+                float r = (float)(p + (double)c_mods(u, as_f(sc.st ? sc.p[l + 32 * i] : sc.p[0])));
+                res[i][l] = isnan(r) ? 0x7FC00000u : as_u(r); /* which NaN is not documented: always the same here */
                 continue;
             }
             u32 x = (sc.st ? sc.p[l + 32 * (i / 2)] : sc.p[0]) >> (sc.st && i & 1 ? 16 : 0);

@@ -115,3 +115,16 @@ def test_simrun_refuses_bad_arguments(data):
         r = simrun(*args)
         assert r.returncode == 1 and words in r.stderr, r.stderr
     assert simrun().returncode == 2 and simrun("--nonsense", obj, "vadd").returncode == 2
+
+
+@pytest.mark.parametrize("kernel", ["wmma_iu8", "wmma_iu4", "wmma_f16", "wmma_bf16", "wmma_fp8", "wmma_h16"])
+def test_matrix_bits_whatever_the_vector_level(data, kernel):
+    obj = simhip.build(KERNELS / "matrix.c", out_dir(), 3)
+    for mask in (0xFF, 0xB7):  # all values, NaNs too; and without the largest exponents
+        (np.random.default_rng(3).integers(0, 256, 16 * 64 * 2, dtype=np.uint8) & mask).tofile(data / "m.bin")
+        seen = set()
+        for level in (0, 1, 2):
+            r = simrun("--block", 32, obj, kernel, f"in:{data}/m.bin", f"in:{data}/m.bin", f"out:{data}/d.bin:1024", "i32:64", env={"IE_SIM_VECTOR": str(level)})
+            assert r.returncode == 0, r.stderr
+            seen.add((data / "d.bin").read_bytes())
+        assert len(seen) == 1
