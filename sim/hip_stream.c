@@ -59,7 +59,7 @@ hipError_t hip_run_node(runtime *r, node *nd) {
     switch (nd->kind) {
     case NODE_KERNEL: return run_kernel(r, nd);
     case NODE_COPY: {
-        /* What was never written stays so in the copy (strict mode): only the written runs are marked. */
+        /* Strict mode: the copy counts as written up to the first byte that the source never had written. */
         memmove(d, (const void *)(uintptr_t)nd->src, nd->n);
         u64 end = sim_in_range(r->dev.mem, nd->src) ? sim_first_unwritten(r->dev.mem, nd->src, nd->n) - nd->src : nd->n;
         if (sim_in_range(r->dev.mem, nd->dst)) sim_mark_written(r->dev.mem, nd->dst, end);
