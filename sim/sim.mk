@@ -38,3 +38,8 @@ $(BUILD)/sim/obj/%.o: sim/%.c
 $(BUILD)/tests/test_sim_%: tests/unit/test_sim_%.c $(BUILD)/sim/libsim.a
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -o $@ $< $(BUILD)/sim/libsim.a -lcmocka -lm -pthread
+
+
+# Fuzz targets of the simulator likewise.
+$(BUILD)/fuzz_sim_%: tests/fuzz/fuzz_sim_%.c $(BUILD)/sim/libsim.a
+	$(CC) $(SIM_FLAGS) -fsanitize=fuzzer -o $@ $^ -lm -pthread

@@ -12,7 +12,7 @@ export IE_FIXTURES IE_BUILD
 step() { printf '\n==== %s\n' "$*"; }
 
 step build
-make -s -j"$jobs" BUILD="$build" all helpers examples
+make -s -j"$jobs" BUILD="$build" all helpers examples sim
 
 step unit tests
 make -s -j"$jobs" BUILD="$build" unit-build
