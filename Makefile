@@ -81,6 +81,10 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 $(OPT) $(CFLAGS) $(WARN) $(SANITIZE) -Iinclude -o $@ $< $(BUILD)/libie.a $(LIBS)
 
+# ---- the simulator of gfx1201 machine code (sim/README.md): make sim
+
+include sim/sim.mk
+
 # ---- set-up: packages by apt (root), a Python environment in .venv, test files in .cache ---------------------------
 
 setup:

@@ -1,0 +1,294 @@
+/* Figures of launches, summed by kernel: instructions by class, memory traffic, LDS conflicts, loads in flight, and a lower bound on
+ * the time from issue, LDS and memory. They count what the code asks for; caches and latencies are not modelled. */
+#include <stdlib.h>
+
+#include "check.h"
+
+/* An R9700: 128 SIMDs, 32 WGPs, at 2.92 GHz; 640 GB/s. LDS: 64 banks of 4 bytes a WGP and cycle. */
+#define HZ 2.92e9
+#define BYTES_PER_S 640e9
+#define SIMDS 128.0
+#define BANKS 64u
+
+typedef struct {
+    u64 n[CLS_COUNT];
+    u64 launches, groups, waves;
+    u64 load_bytes, store_bytes, atomic_bytes;
+    u64 load_lines, store_lines; /* 128-byte lines, counted for each instruction */
+    u64 distinct_lines;          /* counted once a launch */
+    u64 lds_cycles, lds_conflicts;
+    u64 waits, flight_bytes, flight_max; /* waits that found loads under way; their bytes */
+    u64 simd_cycles;             /* VALU, transcendental and matrix issue, which share a SIMD */
+} figures;
+
+typedef struct stats {
+    figures f;
+    u64 *lines, n_lines, cap_lines; /* hash set of line number + 1 */
+    /* The instruction whose lanes are being collected. */
+    const uop *u;
+    const wave *w;
+    u64 addr[2 * SIM_LANES];
+    u32 n, bytes, space, last_lane;
+    enum mem_kind kind;
+} stats;
+
+typedef struct entry {
+    struct entry *next;
+    char name[128];
+    u32 vgprs, lds, waves_per_simd;
+    figures f;
+} entry;
+
+struct sim_figures {
+    entry *first, **last;
+};
+
+bool sim_stats_launch(launch *l) {
+    stats *s = calloc(1, sizeof *s);
+    if (!s) return false;
+    s->cap_lines = 1 << 12;
+    s->lines = calloc(s->cap_lines, sizeof *s->lines);
+    l->chk->figures = s;
+    s->f.launches = 1;
+    return s->lines != NULL;
+}
+
+void sim_stats_group(launch *l, const group *g) {
+    l->chk->figures->f.groups++;
+    l->chk->figures->f.waves += g->n_waves;
+}
+
+static u64 *line_slot(u64 *t, u64 cap, u64 key) {
+    u64 h = key * 0x9E3779B97F4A7C15ull >> 16 & (cap - 1);
+    while (t[h] && t[h] != key) h = (h + 1) & (cap - 1);
+    return &t[h];
+}
+static void add_line(stats *s, u64 line) {
+    if (2 * s->n_lines >= s->cap_lines) {
+        u64 *q = calloc(2 * s->cap_lines, sizeof *q);
+        if (!q) return;
+        for (u64 i = 0; i < s->cap_lines; i++)
+            if (s->lines[i]) *line_slot(q, 2 * s->cap_lines, s->lines[i]) = s->lines[i];
+        free(s->lines);
+        s->lines = q;
+        s->cap_lines *= 2;
+    }
+    u64 *p = line_slot(s->lines, s->cap_lines, line + 1);
+    if (!*p) {
+        *p = line + 1;
+        s->n_lines++;
+    }
+}
+
+static int cmp_u64(const void *a, const void *b) {
+    u64 x = *(const u64 *)a, y = *(const u64 *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void flush_global(stats *s) {
+    u64 lines[4 * SIM_LANES];
+    u32 n = 0;
+    for (u32 i = 0; i < s->n; i++)
+        for (u64 x = s->addr[i] / 128; x <= (s->addr[i] + s->bytes - 1) / 128 && n < 4 * SIM_LANES; x++) lines[n++] = x;
+    qsort(lines, n, sizeof *lines, cmp_u64);
+    u64 distinct = 0;
+    for (u32 i = 0; i < n; i++) {
+        if (i && lines[i] == lines[i - 1]) continue;
+        distinct++;
+        add_line(s, lines[i]);
+    }
+    u64 bytes = (u64)s->n * s->bytes;
+    if (s->kind == MEM_READ) {
+        s->f.load_bytes += bytes;
+        s->f.load_lines += distinct;
+    } else if (s->kind == MEM_WRITE) {
+        s->f.store_bytes += bytes;
+        s->f.store_lines += distinct;
+    } else {
+        s->f.atomic_bytes += bytes;
+    }
+}
+
+/* Cycles that the banks need: the most distinct dwords of one bank; against what the same dwords need when spread evenly. */
+static void flush_lds(stats *s) {
+    u64 dw[8 * SIM_LANES];
+    u32 n = 0, bank[BANKS] = {0}, distinct = 0, most = 0;
+    for (u32 i = 0; i < s->n; i++)
+        for (u64 x = s->addr[i] / 4; x <= (s->addr[i] + s->bytes - 1) / 4 && n < 8 * SIM_LANES; x++) dw[n++] = x;
+    qsort(dw, n, sizeof *dw, cmp_u64);
+    for (u32 i = 0; i < n; i++) {
+        if (i && dw[i] == dw[i - 1]) continue;
+        distinct++;
+        u32 c = ++bank[dw[i] % BANKS];
+        if (c > most) most = c;
+    }
+    u32 ideal = (distinct + BANKS - 1) / BANKS;
+    s->f.lds_cycles += most;
+    s->f.lds_conflicts += most - ideal;
+}
+
+static void flush(stats *s) {
+    if (s->n && s->space == 0) flush_global(s);
+    if (s->n && s->space == 1) flush_lds(s);
+    s->n = 0;
+}
+
+/* Cycles of a SIMD: matrix instructions 16 (16-bit) or 8, transcendental ones 4, f64 at 1/32 of the rate, others 1. */
+static u32 simd_cycles(const uop *u) {
+    const char *n = sim_op_name(u->in->op);
+    if (u->cls == CLS_WMMA) return strstr(n, "f16_16") || strstr(n, "_f16") || strstr(n, "bf16") ? 16 : 8;
+    if (u->cls == CLS_TRANS) return 4;
+    if (u->cls == CLS_VALU && strstr(n, "_f64") && !strstr(n, "cvt_f32")) return 32;
+    return u->cls == CLS_VALU || u->cls == CLS_DOT ? 1 : 0;
+}
+
+void sim_stats_uop(wave *w, const uop *u) {
+    stats *s = w->l->chk->figures;
+    flush(s);
+    s->u = u;
+    s->w = w;
+    s->f.n[u->cls]++;
+    s->f.simd_cycles += simd_cycles(u);
+    if (u->cls == CLS_VMEM_LOAD) w->chk->load_bytes[(w->chk->issued[CNT_LOAD] + 1) % 64] = 0;
+}
+
+void sim_stats_access(wave *w, const uop *u, u32 lane, u32 space, u64 addr, u32 bytes, enum mem_kind kind) {
+    stats *s = w->l->chk->figures;
+    (void)u;
+    /* The second half of a two-address form starts again at a low lane. */
+    if (s->n == 2 * SIM_LANES || (s->n && (s->space != space || s->bytes != bytes || lane <= s->last_lane))) flush(s);
+    s->last_lane = lane;
+    s->space = space;
+    s->bytes = bytes;
+    s->kind = kind;
+    s->addr[s->n++] = space == 1 ? addr - (u64)(uintptr_t)w->lds : addr;
+    if (space == 0 && kind == MEM_READ) w->chk->load_bytes[(w->chk->issued[CNT_LOAD] + 1) % 64] += bytes;
+}
+
+void sim_stats_wait(wave *w, u32 left) {
+    wave_check *k = w->chk;
+    u32 out = k->issued[CNT_LOAD] - k->retired[CNT_LOAD];
+    if (out <= left) return;
+    u64 bytes = 0;
+    for (u32 i = 0; i < out && i < 64; i++) bytes += k->load_bytes[(k->issued[CNT_LOAD] - i) % 64];
+    figures *f = &w->l->chk->figures->f;
+    f->waits++;
+    f->flight_bytes += bytes;
+    if (bytes > f->flight_max) f->flight_max = bytes;
+}
+
+static void add(figures *a, const figures *b) {
+    u64 max = a->flight_max > b->flight_max ? a->flight_max : b->flight_max;
+    for (size_t i = 0; i < sizeof *a / sizeof(u64); i++) ((u64 *)(void *)a)[i] += ((const u64 *)(const void *)b)[i];
+    a->flight_max = max;
+}
+
+void sim_stats_end(launch *l) {
+    stats *s = l->chk->figures;
+    flush(s);
+    s->f.distinct_lines = s->n_lines;
+    sim_device *d = l->dev;
+    if (!d->figures) {
+        d->figures = calloc(1, sizeof *d->figures);
+        if (d->figures) d->figures->last = &d->figures->first;
+    }
+    if (d->figures) {
+        entry *e = d->figures->first;
+        while (e && strncmp(e->name, l->k->name, sizeof e->name - 1)) e = e->next;
+        if (!e && (e = calloc(1, sizeof *e))) {
+            snprintf(e->name, sizeof e->name, "%s", l->k->name);
+            e->vgprs = l->k->vgprs;
+            e->lds = l->lds_size;
+            e->waves_per_simd = sim_waves_per_simd(l->k);
+            *d->figures->last = e;
+            d->figures->last = &e->next;
+        }
+        if (e) add(&e->f, &s->f);
+    }
+    free(s->lines);
+    free(s);
+    l->chk->figures = NULL;
+}
+
+/* ---- output ---- */
+
+typedef struct {
+    const char *name;
+    double v;
+} field;
+
+static u32 fields(const entry *e, field *out) {
+    const figures *f = &e->f;
+    u64 all = 0;
+    for (u32 i = 0; i < CLS_COUNT; i++) all += f->n[i];
+    double issue = (double)f->simd_cycles / SIMDS / HZ, lds = (double)f->lds_cycles / SIM_WGPS / HZ;
+    double mem = (double)f->distinct_lines * 128 / BYTES_PER_S;
+    double bound = issue > lds ? issue : lds;
+    if (mem > bound) bound = mem;
+    field t[] = {
+        {"launches", (double)f->launches}, {"workgroups", (double)f->groups}, {"waves", (double)f->waves}, {"instructions", (double)all},
+        {"salu", (double)f->n[CLS_SALU]}, {"smem", (double)f->n[CLS_SMEM]}, {"branch", (double)f->n[CLS_BRANCH]},
+        {"valu", (double)f->n[CLS_VALU]}, {"transcendental", (double)f->n[CLS_TRANS]}, {"dot", (double)f->n[CLS_DOT]},
+        {"wmma", (double)f->n[CLS_WMMA]}, {"lds", (double)f->n[CLS_LDS]}, {"load", (double)f->n[CLS_VMEM_LOAD]},
+        {"store", (double)f->n[CLS_VMEM_STORE]}, {"atomic", (double)f->n[CLS_ATOMIC]}, {"barrier", (double)f->n[CLS_BARRIER]},
+        {"wait", (double)f->n[CLS_WAIT]}, {"other", (double)f->n[CLS_OTHER]}, {"load_bytes", (double)f->load_bytes},
+        {"store_bytes", (double)f->store_bytes}, {"atomic_bytes", (double)f->atomic_bytes}, {"load_lines", (double)f->load_lines},
+        {"store_lines", (double)f->store_lines}, {"distinct_lines", (double)f->distinct_lines},
+        {"lds_cycles", (double)f->lds_cycles}, {"lds_conflict_cycles", (double)f->lds_conflicts}, {"load_waits", (double)f->waits},
+        {"bytes_in_flight", f->waits ? (double)(f->flight_bytes / f->waits) : 0}, {"bytes_in_flight_max", (double)f->flight_max},
+        {"vgprs", e->vgprs}, {"lds_bytes", e->lds}, {"waves_per_simd", e->waves_per_simd}, {"issue_us", 1e6 * issue},
+        {"lds_us", 1e6 * lds}, {"memory_us", 1e6 * mem}, {"bound_us", 1e6 * bound},
+    };
+    memcpy(out, t, sizeof t);
+    return sizeof t / sizeof *t;
+}
+
+static void write_text(FILE *o, const entry *e, const field *t, u32 n) {
+    fprintf(o, "simulator: kernel %s: %.0f wave instructions\n ", e->name, t[3].v);
+    for (u32 i = 0; i < n; i++)
+        if (t[i].v != 0) fprintf(o, " %s=%.10g", t[i].name, t[i].v);
+    fprintf(o, "\n");
+}
+
+static void write_all(FILE *o, const entry *first, char how) {
+    field t[64];
+    if (how == 'j') fprintf(o, "[");
+    for (const entry *e = first; e; e = e->next) {
+        u32 n = fields(e, t);
+        if (how == 't') {
+            write_text(o, e, t, n);
+            continue;
+        }
+        if (how == 'c' && e == first) {
+            fprintf(o, "kernel");
+            for (u32 i = 0; i < n; i++) fprintf(o, ",%s", t[i].name);
+            fprintf(o, "\n");
+        }
+        if (how == 'j') fprintf(o, "%s\n{\"kernel\": \"%s\"", e == first ? "" : ",", e->name);
+        else fprintf(o, "%s", e->name);
+        for (u32 i = 0; i < n; i++) {
+            if (how == 'j') fprintf(o, ", \"%s\": %.10g", t[i].name, t[i].v);
+            else fprintf(o, ",%.10g", t[i].v);
+        }
+        fprintf(o, how == 'j' ? "}" : "\n");
+    }
+    if (how == 'j') fprintf(o, "\n]\n");
+}
+
+void sim_figures_close(sim_device *d) {
+    if (!d->figures) return;
+    const char *to = d->opt.stats ? d->opt.stats : "1";
+    size_t n = strlen(to);
+    char how = n > 4 && !strcmp(to + n - 4, ".csv") ? 'c' : n > 5 && !strcmp(to + n - 5, ".json") ? 'j' : 't';
+    FILE *o = how == 't' ? stderr : fopen(to, "w");
+    if (o) write_all(o, d->figures->first, how);
+    else fprintf(stderr, "simulator: figures cannot be written to %s\n", to);
+    if (o && o != stderr) fclose(o);
+    while (d->figures->first) {
+        entry *e = d->figures->first;
+        d->figures->first = e->next;
+        free(e);
+    }
+    free(d->figures);
+    d->figures = NULL;
+}
