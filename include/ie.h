@@ -50,6 +50,7 @@ typedef int (*ie_progress_fn)(void *user, const char *what, double fraction);
 typedef struct {
     const char *backend; /* "auto", "cpu" (NULL = "auto") */
     int threads;         /* worker threads, 0 = one per core available to the process */
+    int mtp;             /* also load the layer that predicts further tokens (MTP), where the file has one */
     int vocab_only;      /* read metadata and vocabulary, no weights */
     ie_progress_fn progress;
     void *progress_user;
@@ -63,6 +64,10 @@ typedef struct {
     uint64_t file_bytes;    /* tensor data in the file(s) */
     uint64_t weight_bytes;  /* weights as kept by the backend */
     uint64_t token_bytes;   /* weight bytes read to decode one token */
+    uint64_t state_bytes;   /* recurrent state of a sequence; 0 without recurrent layers */
+    int32_t n_recurrent;    /* recurrent layers, of n_layer */
+    int32_t n_mtp;          /* layers that predict further tokens in the file, besides n_layer */
+    uint64_t mtp_bytes;     /* their tensor data */
     uint64_t kv_bytes_page; /* bytes of one KV page (32 positions, all layers) */
     int32_t bos, eos, eot;  /* -1 where the vocabulary has none */
 } ie_model_info;

@@ -47,10 +47,12 @@ static ie_status open_weights(ie_model *m, const ie_model_params *p, ie_error *e
     m->be = ie_backend_open(p->backend ? p->backend : "auto", &(ie_backend_params){.threads = p->threads}, err);
     if (!m->be) return err->code;
     const char *act = ie_env_text(IE_ENV_ACT);
+    m->mtp = p->mtp;
     m->act_f32 = act && strcmp(act, "f32") == 0;
     ie_status st = ie_model_load(m, p, err);
     if (st) return st;
     m->kv.f32 = m->act_f32;
+    if (p->mtp && !m->mtp) return ie_fail(err, IE_E_UNSUPPORTED, "the model file has no MTP layer");
     ie_exec_plan plan;
     st = ie_model_plan(m, 1, &plan, err);
     if (st) return st;
@@ -107,7 +109,8 @@ void ie_model_get_info(const ie_model *m, ie_model_info *out) {
         .n_ctx_train = (int32_t)hp->n_ctx_train, .n_layer = (int32_t)hp->n_layer, .n_embd = (int32_t)hp->n_embd,
         .n_head = (int32_t)hp->n_head, .n_head_kv = (int32_t)hp->n_kv, .head_dim = (int32_t)hp->hd,
         .n_params = m->n_params, .file_bytes = ie_gguf_file_bytes(m->gguf), .weight_bytes = m->w.bytes,
-        .token_bytes = m->token_bytes, .kv_bytes_page = ie_kv_page_bytes(&m->kv),
+        .token_bytes = m->token_bytes, .state_bytes = ie_gdn_seq_bytes(&m->gdn), .n_recurrent = (int32_t)m->gdn.n_layer,
+        .n_mtp = (int32_t)m->n_mtp, .mtp_bytes = m->mtp_bytes, .kv_bytes_page = ie_kv_page_bytes(&m->kv),
         .bos = m->tok ? ie_tokenizer_bos(m->tok) : -1, .eos = m->tok ? ie_tokenizer_eos(m->tok) : -1,
         .eot = m->tok ? ie_tokenizer_eot(m->tok) : -1};
 }

@@ -34,6 +34,10 @@ static void print_info(const ie_model *m, const ie_model_info *i, const by_type 
     printf("name          %s\narchitecture  %s\nparameters    %.2f M\n", i->name, i->arch, (double)i->n_params / 1e6);
     printf("layers        %d\nembedding     %d\nfeed-forward  %u\n", i->n_layer, i->n_embd, hp->n_ff);
     printf("attention     %d heads, %d key/value heads of %d\n", i->n_head, i->n_head_kv, i->head_dim);
+    if (i->n_recurrent)
+        printf("recurrent     %d layers, %u key and %u value heads of %u; state %.2f MB for each sequence\n", i->n_recurrent, m->gdn.n_k,
+               m->gdn.n_v, m->gdn.hd, mb(i->state_bytes));
+    if (i->n_mtp) printf("prediction    %d MTP layer%s, %.2f MB, loaded on demand\n", i->n_mtp, i->n_mtp > 1 ? "s" : "", mb(i->mtp_bytes));
     printf("rotary        first %u dimensions, base %g\n", hp->rope.dim, hp->rope.base);
     if (hp->window) printf("window        %u positions\n", hp->window);
     printf("vocabulary    %d\ncontext       %d positions\n", i->n_vocab, i->n_ctx_train);
@@ -62,9 +66,10 @@ ie_status app_info(const ie_model *m, const ie_run_opts *o, ie_error *err) {
         json_object_set_new(types, name ? name : "unknown",
                             json_pack("{s:I, s:I}", "tensors", (json_int_t)t[k].tensors, "bytes", (json_int_t)t[k].bytes));
     }
-    json_t *obj = json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:s}", "name",
+    json_t *obj = json_pack("{s:o, s:s, s:I, s:i, s:i, s:I, s:i, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:s}", "name",
                             app_json_text(i.name, strlen(i.name)), "architecture", i.arch, "parameters", (json_int_t)i.n_params, "layers",
-                            i.n_layer, "embedding", i.n_embd, "heads", i.n_head, "kv_heads", i.n_head_kv, "head_dim", i.head_dim,
+                            i.n_layer, "recurrent_layers", i.n_recurrent, "state_bytes", (json_int_t)i.state_bytes, "mtp_layers", i.n_mtp,
+                            "mtp_bytes", (json_int_t)i.mtp_bytes, "embedding", i.n_embd, "heads", i.n_head, "kv_heads", i.n_head_kv, "head_dim", i.head_dim,
                             "vocabulary", i.n_vocab, "context", i.n_ctx_train, "weight_bytes", (json_int_t)i.weight_bytes, "token_bytes",
                             (json_int_t)i.token_bytes, "kv_bytes_per_32_positions", (json_int_t)i.kv_bytes_page, "tensor_types", types,
                             "backend", i.backend);

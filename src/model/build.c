@@ -17,6 +17,7 @@ struct ie_builder {
     uint32_t n_buf;
     size_t cap_buf;
     ie_oplist list;
+    ie_off hidden_in, hidden_out;
     ie_error err; /* a failed allocation of a buffer, reported by the next op */
 };
 
@@ -58,6 +59,11 @@ ie_status ie_build_op(ie_builder *b, const ie_op *op, ie_error *err) {
     return ie_oplist_add(&b->list, op, err);
 }
 
+void ie_build_hidden(ie_builder *b, ie_off in, ie_off out) {
+    b->hidden_in = in;
+    b->hidden_out = out;
+}
+
 static void place(ie_off *operand, const ie_plan_buf *plan) {
     if (*operand != IE_NO_OFF) *operand = plan[*operand].off;
 }
@@ -70,7 +76,8 @@ static ie_status place_all(ie_builder *b, ie_exec_plan *out, ie_error *err) {
     /* The head may run several times after one body: what it reads from the body lives to the end. */
     ie_off hidden = b->list.ops[head].src;
     for (uint32_t i = 0; i < b->n_buf; i++)
-        plan[i] = (ie_plan_buf){.bytes = b->buf[i].bytes, .first = b->buf[i].first, .last = i == hidden ? last : b->buf[i].last};
+        plan[i] = (ie_plan_buf){.bytes = b->buf[i].bytes, .first = i == b->hidden_in ? 0 : b->buf[i].first,
+                                .last = i == hidden || i == b->hidden_out ? last : b->buf[i].last};
     ie_status st = ie_plan(plan, b->n_buf, &out->arena_bytes, err);
     for (uint32_t i = 0; i < b->list.n && !st; i++) {
         ie_op *op = &b->list.ops[i];
@@ -79,21 +86,36 @@ static ie_status place_all(ie_builder *b, ie_exec_plan *out, ie_error *err) {
         place(&op->q8, plan);
         place(&op->res, plan);
     }
+    out->hidden_in = b->hidden_in;
+    out->hidden_out = b->hidden_out;
+    place(&out->hidden_in, plan);
+    place(&out->hidden_out, plan);
     free(plan);
     out->head_at = head;
     out->logits = b->list.ops[last].dst;
     return st;
 }
 
-ie_status ie_model_plan(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
-    ie_builder b = {.max_t = max_t};
+static ie_status plan_list(const ie_model *m, ie_status (*build)(const ie_model *, ie_builder *, ie_error *), const char *name,
+                           uint32_t max_t, ie_exec_plan *out, ie_error *err) {
+    ie_builder b = {.max_t = max_t, .list.name = name, .hidden_in = IE_NO_OFF, .hidden_out = IE_NO_OFF};
     *out = (ie_exec_plan){0};
-    ie_status st = m->arch->build(m, &b, err);
+    ie_status st = build(m, &b, err);
     if (!st) st = place_all(&b, out, err);
     free(b.buf);
     if (st) ie_oplist_free(&b.list);
     else out->list = b.list;
     return st;
+}
+
+ie_status ie_model_plan(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
+    return plan_list(m, m->arch->build, "main", max_t, out, err);
+}
+
+ie_status ie_model_plan_mtp(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
+    *out = (ie_exec_plan){0};
+    if (!m->mtp) return ie_fail(err, IE_E_ARG, "the model was opened without its MTP layer");
+    return plan_list(m, m->arch->build_mtp, "mtp", max_t, out, err);
 }
 
 void ie_exec_plan_free(ie_exec_plan *p) {

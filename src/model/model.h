@@ -45,6 +45,9 @@ struct ie_model {
     ie_weights w;
     ie_kv_shape kv;
     ie_gdn_shape gdn; /* recurrent layers; n_layer 0: none */
+    bool mtp;         /* the MTP layer is wanted (before loading), is loaded (after) */
+    uint32_t n_mtp;   /* MTP layers of the file, and the bytes of their tensors */
+    uint64_t mtp_bytes;
     bool act_f32;     /* IE_ACT=f32: float activations for all matrices */
     void *layers;     /* the architecture's own record of weight indices (free() releases it) */
     uint64_t n_params, token_bytes;
@@ -89,6 +92,9 @@ typedef struct ie_builder ie_builder;
 ie_off ie_build_f32(ie_builder *b, uint32_t floats, bool of_rows);
 ie_off ie_build_q8(ie_builder *b, uint32_t k, bool of_rows);
 ie_status ie_build_op(ie_builder *b, const ie_op *op, ie_error *err);
+/* Hidden states that pass between lists, [T][n_embd] f32: what this list takes (written before it runs), and what it leaves
+ * (read after it has run). */
+void ie_build_hidden(ie_builder *b, ie_off in, ie_off out);
 
 /* ---- architectures ------------------------------------------------------------------------------------------------- */
 
@@ -98,6 +104,10 @@ struct ie_arch {
     ie_status (*load)(ie_model *m, ie_loader *l, ie_error *err);
     /* Builds the op list: the body, then the head (it starts with OP_ROWS; its last op writes the logits). */
     ie_status (*build)(const ie_model *m, ie_builder *b, ie_error *err);
+    /* The MTP layer's list (m->mtp), NULL for architectures without one. For a token at position p it takes the hidden state
+     * that the main list left at p - 1 (zeros at 0), or the one that this list left, when drafting on; its logits predict
+     * the token at p + 1 (the one after the main model's next). */
+    ie_status (*build_mtp)(const ie_model *m, ie_builder *b, ie_error *err);
 };
 
 extern const ie_arch ie_arch_llama, ie_arch_qwen2, ie_arch_qwen3, ie_arch_qwen35;
@@ -121,10 +131,13 @@ typedef struct {
     ie_oplist list;
     uint32_t head_at;
     ie_off logits;
+    ie_off hidden_in, hidden_out; /* ie_build_hidden; IE_NO_OFF where there is none */
     uint64_t arena_bytes;
 } ie_exec_plan;
 
 ie_status ie_model_plan(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err);
+/* The same for the MTP layer's list. */
+ie_status ie_model_plan_mtp(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err);
 void ie_exec_plan_free(ie_exec_plan *p);
 
 #endif

@@ -23,8 +23,16 @@ typedef struct {
     ie_ffn_weights ffn;
 } layer;
 
+/* Multi-token prediction: from the embedding of a token and the hidden state before it through one full-attention layer. */
+typedef struct {
+    int32_t embed, enorm, hnorm, eh_proj, head_norm, head;
+    ie_attn_weights attn;
+    ie_ffn_weights ffn;
+} mtp_layer;
+
 typedef struct {
     int32_t embed, out_norm, out;
+    mtp_layer mtp;
     layer layer[];
 } qwen35;
 
@@ -149,15 +157,40 @@ static ie_status load_layers(ie_model *m, ie_loader *l, qwen35 *q, ie_error *err
 }
 
 /* The MTP layers at the end are known, and not needed to evaluate text. */
-static void ignore_mtp(ie_model *m, ie_loader *l, uint32_t from, uint32_t to) {
-    for (uint32_t i = from; i < to; i++) {
+static void ignore_mtp(ie_model *m, ie_loader *l) {
+    for (uint32_t i = m->hp.n_layer; i < m->hp.n_layer + m->n_mtp; i++) {
         char prefix[IE_NAME_MAX];
         size_t len = strlen(ie_layer_name(prefix, i, ""));
         for (uint64_t t = 0; t < ie_gguf_n_tensors(m->gguf); t++) {
-            const char *name = ie_gguf_tensor_at(m->gguf, t)->name.s;
-            if (strncmp(name, prefix, len) == 0) ie_load_ignore(l, name);
+            const ie_gguf_tensor *x = ie_gguf_tensor_at(m->gguf, t);
+            if (strncmp(x->name.s, prefix, len) != 0) continue;
+            m->mtp_bytes += x->bytes;
+            if (!m->mtp) ie_load_ignore(l, x->name.s);
         }
     }
+}
+
+/* Files may bring an embedding and a head for the MTP layer; usually it shares the model's. */
+static ie_status load_mtp(ie_model *m, ie_loader *l, qwen35 *q, ie_error *err) {
+    mtp_layer *d = &q->mtp;
+    uint32_t e = m->hp.n_embd, i = m->hp.n_layer;
+    if (m->n_mtp > 1) return ie_fail(err, IE_E_UNSUPPORTED, "key 'qwen35.nextn_predict_layers' is %u; supported: 1", m->n_mtp);
+    char n[6][IE_NAME_MAX];
+    ie_part enorm = PART(0, "nextn.enorm.weight", e, 0), hnorm = PART(1, "nextn.hnorm.weight", e, 0);
+    ie_part head_norm = PART(2, "nextn.shared_head_norm.weight", e, 0), proj = PART(3, "nextn.eh_proj.weight", e, 2 * e);
+    ie_part embed = PART(4, "nextn.embed_tokens.weight", m->hp.n_vocab, e), head = PART(5, "nextn.shared_head_head.weight", m->hp.n_vocab, e);
+    d->embed = q->embed;
+    d->head = q->out;
+    d->attn.kv_layer = (int32_t)m->kv.n_layer++;
+    ie_status st = ie_load_vec(l, &enorm, 1, false, &d->enorm, err);
+    if (!st) st = ie_load_vec(l, &hnorm, 1, false, &d->hnorm, err);
+    if (!st) st = ie_load_vec(l, &head_norm, 1, false, &d->head_norm, err);
+    if (!st) st = ie_load_mat(l, &proj, 1, &d->eh_proj, err);
+    if (!st) st = load_full(m, l, i, &d->attn, err);
+    if (!st) st = load_ffn(m, l, i, &d->ffn, err);
+    if (!st && ie_load_has(l, embed.name)) st = ie_load_mat(l, &embed, 1, &d->embed, err);
+    if (!st && ie_load_has(l, head.name)) st = ie_load_mat(l, &head, 1, &d->head, err);
+    return st;
 }
 
 static ie_status load(ie_model *m, ie_loader *l, ie_error *err) {
@@ -171,6 +204,8 @@ static ie_status load(ie_model *m, ie_loader *l, ie_error *err) {
     if (!st) st = read_gdn(m->gguf, &m->gdn, err);
     if (st) return st;
     hp->n_layer -= mtp;
+    m->n_mtp = mtp;
+    m->mtp = m->mtp && mtp;
     hp->rope.neox = true;
     qwen35 *q = ie_calloc(1, sizeof *q + hp->n_layer * sizeof q->layer[0], "layers", err);
     if (!q) return err->code;
@@ -183,7 +218,8 @@ static ie_status load(ie_model *m, ie_loader *l, ie_error *err) {
     if (!st) st = ie_load_vec(l, &norm, 1, false, &q->out_norm, err);
     q->out = q->embed;
     if (!st && ie_load_has(l, "output.weight")) st = ie_load_mat(l, &out, 1, &q->out, err);
-    if (!st) ignore_mtp(m, l, hp->n_layer, hp->n_layer + mtp);
+    if (!st && m->mtp) st = load_mtp(m, l, q, err);
+    if (!st) ignore_mtp(m, l);
     return st;
 }
 
@@ -207,6 +243,13 @@ static ie_status recurrent(ie_lay *c, const layer *d, ie_error *err) {
     return st ? st : ie_lay_matmul(c, out, d->out, IE_NO_W, c->h, c->m->hp.n_embd, 0, c->h, false, err);
 }
 
+/* Leaves the normed residual stream of all tokens for the MTP layer. */
+static ie_status hidden(ie_lay *c, int32_t norm, ie_off in, ie_error *err) {
+    ie_act out = {ie_build_f32(c->b, c->m->hp.n_embd, false), IE_NO_OFF, c->m->hp.n_embd};
+    ie_build_hidden(c->b, in, out.f32);
+    return ie_lay_norm(c, c->h, norm, out, false, err);
+}
+
 static ie_status build(const ie_model *m, ie_builder *b, ie_error *err) {
     const qwen35 *q = m->layers;
     ie_lay c = {.m = m, .b = b, .layer = -1};
@@ -217,7 +260,32 @@ static ie_status build(const ie_model *m, ie_builder *b, ie_error *err) {
         if (!st) st = ie_lay_ffn(&c, &q->layer[i].ffn, err);
     }
     c.layer = -1;
+    if (!st && m->mtp) st = hidden(&c, q->out_norm, IE_NO_OFF, err);
     return st ? st : ie_lay_head(&c, q->out_norm, q->out, err);
 }
 
-const ie_arch ie_arch_qwen35 = {"qwen35", load, build};
+/* [enorm(embedding) | hnorm(hidden)] -> eh_proj -> full attention, feed-forward -> head */
+static ie_status build_mtp(const ie_model *m, ie_builder *b, ie_error *err) {
+    const mtp_layer *d = &((const qwen35 *)m->layers)->mtp;
+    ie_lay c = {.m = m, .b = b, .layer = (int32_t)m->hp.n_layer};
+    uint32_t e = m->hp.n_embd;
+    ie_status st = ie_lay_embed(&c, d->embed, err);
+    ie_off in = ie_build_f32(b, e, false);
+    ie_act pair = {ie_build_f32(b, 2 * e, false), IE_NO_OFF, 2 * e};
+    ie_op op = ie_op_none;
+    op.kind = OP_RMSNORM, op.layer = c.layer, op.n = e, op.eps = m->hp.eps;
+    op.src = c.h, op.src_ld = e, op.dst = pair.f32, op.dst_ld = 2 * e, op.vec = d->enorm;
+    if (!st) st = ie_build_op(b, &op, err);
+    op.src = in, op.dst_at = e, op.vec = d->hnorm;
+    if (!st) st = ie_build_op(b, &op, err);
+    pair.q8 = ie_lay_act(&c, 2 * e, &d->eh_proj, 1, false).q8;
+    if (!st) st = ie_lay_quant(&c, &ie_op_none, pair, err);
+    c.h = ie_build_f32(b, e, false);
+    if (!st) st = ie_lay_matmul(&c, pair, d->eh_proj, IE_NO_W, c.h, e, 0, IE_NO_OFF, false, err);
+    if (!st) st = ie_lay_attention(&c, &d->attn, err);
+    if (!st) st = ie_lay_ffn(&c, &d->ffn, err);
+    if (!st) st = hidden(&c, d->head_norm, in, err);
+    return st ? st : ie_lay_head(&c, d->head_norm, d->head, err);
+}
+
+const ie_arch ie_arch_qwen35 = {"qwen35", load, build, build_mtp};
