@@ -347,12 +347,12 @@ const float *ie_logits(ie_ctx *c, int32_t i) {
 }
 
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user, ie_error *err) {
-    int32_t done;
+    int32_t done = 0;
     ie_status st = ie_seq_sync(c, seq, tokens, n, &done, err);
     int32_t start = done, *seqs = st ? NULL : ie_calloc((size_t)c->chunk * 2, sizeof *seqs, "prompt", err);
-    if (!st && !seqs) st = err->code;
+    if (!st && !seqs) st = IE_E_NOMEM;
     uint8_t *want = st ? NULL : ie_calloc((size_t)c->chunk, 1, "prompt", err);
-    if (!st && !want) st = err->code;
+    if (!st && !want) st = IE_E_NOMEM;
     while (!st && done < n) {
         int32_t t = n - done < c->chunk ? n - done : c->chunk, *pos = seqs + c->chunk;
         for (int32_t i = 0; i < t; i++) seqs[i] = seq, pos[i] = done + i;

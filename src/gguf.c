@@ -31,7 +31,7 @@ static char *make_label(const char *path, ie_error *err) {
     const char *slash = strrchr(path, '/'), *name = tail(slash ? slash + 1 : path, IE_GGUF_SHOW);
     size_t len = strlen(name);
     char *label = ie_calloc(len + 1, 1, "file name", err);
-    if (label) memcpy(label, name, len);
+    if (label) memcpy(label, name, len + 1);
     return label;
 }
 

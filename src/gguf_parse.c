@@ -317,7 +317,7 @@ static ie_status take_header(reader *r, uint64_t *n_tensors, uint64_t *n_kv) {
     r->part = "header";
     ie_status st = take(r, magic, 4, "magic");
     if (st != IE_OK) return st;
-    if (memcmp(magic, "GGUF", 4))
+    if (memcmp(magic, "GGUF", 4) != 0)
         return fail(r, IE_E_FORMAT, "magic is %02x %02x %02x %02x, a GGUF file begins with 47 47 55 46", magic[0],
                     magic[1], magic[2], magic[3]);
     if ((st = take_u32(r, &version, "version")) != IE_OK) return st;

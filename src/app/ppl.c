@@ -17,6 +17,7 @@ static double nll_of(const float *x, int32_t n, int32_t target) {
     double max = -INFINITY, sum = 0;
     for (int32_t i = 0; i < n; i++) max = (double)x[i] > max ? (double)x[i] : max;
     for (int32_t i = 0; i < n; i++) sum += exp((double)x[i] - max);
+    // cppcheck-suppress invalidFunctionArg ; n >= 1, and the largest value adds 1
     return log(sum) + max - (double)x[target];
 }
 

@@ -114,7 +114,7 @@ static ie_status deliver(const jbuf *b, ie_rendered *out, ie_error *err) {
         bool trust = b->mark ? b->mark[i] : b->trust;
         end = b->used;
         if (b->mark) {
-            const uint8_t *other = memchr(b->mark + i, !trust, b->used - i);
+            const uint8_t *other = memchr(b->mark + i, trust ? 0 : 1, b->used - i);
             if (other) end = (size_t)(other - b->mark);
         }
         if (!ie_grow(&out->runs, &cap, out->n_runs + 1, sizeof *out->runs, "rendered text", err)) return IE_E_NOMEM;
