@@ -20,7 +20,7 @@ end() {
     exit 0
 }
 compile() {
-    make -s -j"$jobs" BUILD="$build" "$@" && return 0
+    make -j"$jobs" --no-print-directory BUILD="$build" "$@" && return 0
     echo "FAILED: make $*"
     failed=$((failed + 1))
     return 1

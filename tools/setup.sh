@@ -4,6 +4,7 @@
 #   test   what `make test` needs besides: test libraries, sanitizers, a Python environment in .venv
 #   model  the demo model into .cache/models
 # As root missing packages are installed by apt; otherwise they are printed and the script ends with 1.
+# shellcheck disable=SC2086 # lists of packages are split into words
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -27,7 +28,6 @@ packages() {
     echo "setup: installing$missing"
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
-    # shellcheck disable=SC2086
     if ! { apt-get update -q && apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1; then
         tail -n 5 "$log" >&2
         echo "setup: apt-get could not install$missing (is there a network?)" >&2

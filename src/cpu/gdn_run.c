@@ -395,7 +395,7 @@ static void by_both(cpu_run *r, const gdn_job *j) {
     cpu_gdn_check *c = &r->cpu->gdn_check;
     uint64_t state = head_floats(&r->st->d.gdn), values = (uint64_t)(j->b->pos + j->b->n - j->b->base) * j->op->hd;
     uint64_t fresh = (uint64_t)(j->b->pos - j->b->base) * j->op->hd; /* results begin behind the replayed tokens' */
-    float *copy = ie_calloc(2u * (state + values), sizeof *copy, "IE_GDN_CHECK", NULL), *s = copy, *v = s + state;
+    float *copy = ie_calloc(2u * (state + values), sizeof *copy, "IE_GDN_CHECK", NULL), *s = copy, *v = copy ? s + state : NULL;
     if (copy) {
         float *s2 = v + values, *v2 = s2 + state;
         memcpy(s, j->s, state * sizeof *s);

@@ -136,6 +136,7 @@ ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optio
         if (!optional || ie_load_has(l, parts[i].name)) {
             ie_status st = find_part(l, &parts[i], &t, err);
             if (st) return st;
+            // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find_part sets it when it returns IE_OK
             if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
             l->m->n_params += (uint64_t)parts[i].rows * (parts[i].cols ? parts[i].cols : 1u);
         }
@@ -172,6 +173,7 @@ ie_status ie_load_host_vec(ie_loader *l, const ie_part *p, float **out, ie_error
     const ie_gguf_tensor *t = NULL;
     ie_status st = find_part(l, p, &t, err);
     if (st) return st;
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as above
     if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
     *out = ie_calloc(p->rows, sizeof(float), p->name, err);
     return *out ? read_floats(l->g, t, *out, p->rows, err) : err->code;

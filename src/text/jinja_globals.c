@@ -19,6 +19,7 @@ GLOBAL(g_range) {
     if (step == 0) j_error(x, "range: step must not be zero");
     uint64_t span = step > 0 ? (start < stop ? (uint64_t)stop - (uint64_t)start : 0)
                              : (stop < start ? (uint64_t)start - (uint64_t)stop : 0);
+    // cppcheck-suppress zerodivcond ; a step of 0 was refused
     uint64_t by = step > 0 ? (uint64_t)step : 0 - (uint64_t)step, n = span / by + (span % by != 0);
     if (n > MAX_RANGE) j_error(x, "range: more than %d items", MAX_RANGE);
     jseq *q = j_seq(x, J_RANGE, (size_t)n);

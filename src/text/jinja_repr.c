@@ -15,7 +15,7 @@ void j_float_repr(double f, char out[40]) {
     int digits = 1;
     do snprintf(tmp, sizeof tmp, "%.*e", digits - 1, f);
     while (digits++ < 17 && strtod(tmp, NULL) != f);
-    char *p = out, dig[24];
+    char *p = out, dig[24] = {0};
     const char *q = tmp;
     if (*q == '-') *p++ = *q++;
     int n = 0;
