@@ -157,13 +157,15 @@ install: $(BUILD)/ie-run $(BUILD)/libie.a $(BUILD)/libie.so
 	install -m 755 $(BUILD)/libie.so $(DESTDIR)$(PREFIX)/lib/libie.so.0
 	ln -sf libie.so.0 $(DESTDIR)$(PREFIX)/lib/libie.so
 	install -m 644 include/ie.h $(DESTDIR)$(PREFIX)/include/
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/libie.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libie.pc
+	sed -e 's|@PREFIX@|$(or $(PC_PREFIX),$(PREFIX))|; s|@VERSION@|$(VERSION)|' tools/libie.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libie.pc
 	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/amd-infer/
 
 DIST := amd-infer-$(VERSION)-linux-$(shell uname -m)
 dist: $(BUILD)/ie-run
 	rm -rf $(BUILD)/dist && mkdir -p dist
-	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/dist/$(DIST) PREFIX=
+	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/dist/$(DIST) PREFIX= PC_PREFIX='$$$${pcfiledir}/../..'
+	strip --strip-unneeded $(BUILD)/dist/$(DIST)/bin/ie-run $(BUILD)/dist/$(DIST)/lib/libie.so.0
+	strip -g $(BUILD)/dist/$(DIST)/lib/libie.a
 	tar -C $(BUILD)/dist -czf dist/$(DIST).tar.gz $(DIST)
 	@echo dist/$(DIST).tar.gz
 

