@@ -679,6 +679,103 @@ def test_matrix_needs_all_lanes():
             lab.run(WMMA_CASES["v_wmma_i32_16x16x16_iu8", ""], A[:32], B[:32], C[:32], OLD[:32], mask, MEM)
 
 
+# ---- further operations that kernels may ask for by name
+
+MORE = {
+    "tr128": lab.add("global_load_tr_b128 v[8:11], v29, s[10:11]"), "tr64": lab.add("global_load_tr_b64 v[8:9], v29, s[10:11]"),
+    "dot2": lab.add("v_dot2_f16_f16 v8, v0, v2, v4"), "trig": lab.add("v_trig_preop_f64 v[8:9], v[0:1], v2"),
+    "fp8": lab.add("v_cvt_pk_fp8_f32 v8, v0, v2"), "bf8": lab.add("v_cvt_pk_bf8_f32 v8, v0, v2"), "sr": lab.add("v_cvt_sr_fp8_f32 v8, v0, v2")}
+
+
+@pytest.mark.parametrize("name", ["tr128", "tr64"])
+def test_transposing_load(name):
+    """GLOBAL_LOAD_TR_B128 (B64): the source lane has row l mod 16 of a 16 x 16 matrix of 16 (8) bits, 8 columns from 8 * (l / 16); the
+    result's lane has the column l mod 16, the same 8 rows."""
+    size = 2 if name == "tr128" else 1
+    element = lambda base, row, col: int.from_bytes(MEM[(at := 16 * (base + row + 16 * (col // 8)) + size * (col % 8)):at + size], "little")
+
+    def want(i, act):
+        whole = sum(element(i & ~31, 8 * (i % 32 // 16) + k, i % 16) << 8 * size * k for k in range(8))
+        return [whole >> 32 * k & M32 for k in range(2 * size)] + old_row(i)[2 * size:]
+
+    check(MORE[name], want, masks=[M32])
+    with pytest.raises(RuntimeError, match="lanes off"):
+        lab.run(MORE[name], A, B, C, OLD, 0xFFFF, MEM)
+
+
+def test_dot_of_two_halves():
+    """V_DOT2_F16_F16: D = A0 * B0 + C, then + A1 * B1, each rounded once to f16."""
+    pair = lambda: rnd.choice(ops.H_EDGE) | rnd.choice(ops.H_EDGE) << 16
+    a, b, c = ([pair() if i < 256 else rnd.getrandbits(32) & 0xBFFFBFFF for i in range(512)] for _ in range(3))
+    old = OLD * 8
+    out, _ = lab.run(MORE["dot2"], a, b, c, old)
+    for i in range(512):
+        f = so.fp("fma", 16)
+        want = f(a[i] >> 16, b[i] >> 16, f(a[i] & 0xFFFF, b[i] & 0xFFFF, c[i] & 0xFFFF))
+        got = int(out[i][0])
+        assert got & 0xFFFF == want or (ops.nan_class(got & 0xFFFF, 16) and ops.nan_class(want, 16)), (hex(a[i]), hex(b[i]), hex(c[i]), hex(got), hex(want))
+        assert got >> 16 == old[i] >> 16 & 0xFFFF
+
+
+def nearest_small(x, e_bits, m_bits):
+    """Byte of the nearest value, ties to even; beyond the largest: NaN (E4M3), infinity (E5M2)."""
+    s = 0x80 if math.copysign(1, x) < 0 else 0
+    over = 0x7F if e_bits == 4 else 0x7C
+    if math.isnan(x):
+        return None
+    if math.isinf(x):
+        return s | over
+    last = 0x7E if e_bits == 4 else 0x7B
+    x = abs(Fraction(x))
+    val = [Fraction(small(v, e_bits, m_bits)) for v in range(last + 1)]
+    step = val[-1] - val[-2]
+    if x >= val[-1] + step / 2 and not (x == val[-1] + step / 2 and last % 2 == 0):
+        return s | over
+    best = min(range(last + 1), key=lambda v: (abs(val[v] - x), v & 1))
+    return s | best
+
+
+@pytest.mark.parametrize("name", ["fp8", "bf8"])
+def test_small_floats(name):
+    """V_CVT_PK_FP8_F32, V_CVT_PK_BF8_F32 into the low half."""
+    fmt = (4, 3) if name == "fp8" else (5, 2)
+    near = [to_bits(Fraction(small(v, *fmt)) * f, 32) for v in range(0, 0x7B, 3) for f in (1, Fraction(17, 16), Fraction(9, 8), Fraction(33, 32))]
+    vals = (ops.F_EDGE + near + [0x43E00000, 0x43E80000, 0x43E80001, 0x47700000, 0x476FFFFF, 0xC3F00000])
+    vals += [0] * (-len(vals) % 32)
+    b = vals[7:] + vals[:7]
+    old = [rnd.getrandbits(64) for _ in vals]
+    out, _ = lab.run(MORE[name], vals, b, vals, old)
+    for i, (x, y) in enumerate(zip(vals, b)):
+        for v, at in ((x, 0), (y, 8)):
+            want, got = nearest_small(f32(v), *fmt), int(out[i][0]) >> at & 255
+            assert got == want if want is not None else math.isnan(small(got, *fmt)), (hex(v), hex(got), want)
+        assert int(out[i][0]) >> 16 == old[i] >> 16 & 0xFFFF
+
+
+def test_two_over_pi():
+    """V_TRIG_PREOP_F64: 53 bits of 2 / pi from bit 53 * S1[4:0], further for large arguments, at their place."""
+    one = 1 << 1400
+    arctan = lambda n: sum((-1) ** k * (one // n ** (2 * k + 1)) // (2 * k + 1) for k in range(1000 if n == 5 else 300))
+    pi = 4 * (4 * arctan(5) - arctan(239))
+    digits = (2 * one << 1201) // pi  # 1201 bits after the point
+    args = [0x3FF0 << 48, 0x4350 << 48, 0x7E00 << 48, 0x7FEF << 48, 0x4360123456789ABC, 0x7B0 << 52, 0x435 << 52, 0x436 << 52]
+    a, b = [args[i % 8] for i in range(96)], [i // 8 for i in range(96)]
+    out, _ = lab.run(MORE["trig"], a, b, a, a)
+    for i in range(96):
+        e = exponent(a[i], 64)
+        shift = (b[i] & 31) * 53 + max(e - 1077, 0)
+        bits = digits >> 1201 - shift - 53 & (1 << 53) - 1 if shift + 53 <= 1201 else (digits << shift + 53 - 1201) & (1 << 53) - 1
+        want = to_bits(Fraction(bits) * Fraction(2) ** (-53 - shift + (128 if e >= 1968 else 0)), 64)
+        got = int(out[i][0]) | int(out[i][1]) << 32
+        assert got == want, (hex(a[i]), b[i], hex(got), hex(want))
+
+
+def test_stochastic_rounding_is_refused():
+    """V_CVT_SR_*: AMD's text and what cards are known to do differ (a carry out of the mantissa, the final rounding)."""
+    with pytest.raises(RuntimeError, match="v_cvt_sr_fp8_f32"):
+        lab.run(MORE["sr"], A, B, C, OLD)
+
+
 # ---- encodings of one operation agree
 
 ENC = re.compile(r"_(e64_dpp|e32|e64|dpp)$")
