@@ -221,7 +221,8 @@ static double fixup_d(double q, double den, double num) {
 }
 D(div_fixup_d, fixup_d(a, b, c))
 
-/* 53 bits of 2 / pi for the reduction of large angles: bit 1200 of the table is the first after the point. */
+/* 53 bits of 2 / pi for the reduction of large angles, from the first after the point. The hardware has 1201 of them; zeros follow. */
+enum { PI_BITS = 1201 };
 static const u32 TWO_OVER_PI[] = {
     0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u, 0xDB629599u, 0x3C439041u, 0xFE5163ABu, 0xDEBBC561u, 0xB7246E3Au, 0x424DD2E0u,
     0x06492EEAu, 0x09D1921Cu, 0xFE1DEB1Cu, 0xB129A73Eu, 0xE88235F5u, 0x2EBB4484u, 0xE99C7026u, 0xB45F7E41u, 0x3991D639u, 0x835339F4u,
@@ -234,7 +235,7 @@ static double trig_preop(double a, u32 n) {
     u64 bits = 0;
     for (i32 i = 0; i < 53; i++) {
         u32 at = (u32)(shift + i);
-        u32 bit = at / 32 < sizeof TWO_OVER_PI / 4 ? TWO_OVER_PI[at / 32] >> (31 - at % 32) & 1 : 0;
+        u32 bit = at < PI_BITS ? TWO_OVER_PI[at / 32] >> (31 - at % 32) & 1 : 0;
         bits = bits << 1 | bit;
     }
     i32 scale = -53 - shift;

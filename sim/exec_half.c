@@ -321,21 +321,6 @@ OP(cvt_pk_bf8_f32) {
     return u + 1;
 }
 
-/* Stochastic rounding: random bits of the second source are added below the mantissa that is kept; one byte is written. */
-static const uop *cvt_sr(wave *w, const uop *u, bool bf8) {
-    SOURCES;
-    u32 *d = sp(w, u->d), sh = 8u * u->in->byte_sel;
-    FOR_LANES(l, exec_of(w)) {
-        u32 x = as_u(lgetf(u, s0, 0, l)), add = bf8 ? lget(s1, l) >> 11 : lget(s1, l) >> 12;
-        if ((x >> 23 & 255) != 255) x = (x & 0xFF800000u) | (((x & 0x7FFFFF) + add) & 0x7FFFFF);
-        u32 v = bf8 ? sim_f_to_bf8(as_f(x), false) : sim_f_to_fp8(as_f(x), false);
-        d[l] = (d[l] & ~(255u << sh)) | v << sh;
-    }
-    return u + 1;
-}
-OP(cvt_sr_fp8) { return cvt_sr(w, u, false); }
-OP(cvt_sr_bf8) { return cvt_sr(w, u, true); }
-
 /* ---- packed ---- */
 typedef struct {
     u32 lo[3], hi[3];
@@ -563,7 +548,7 @@ static const op_row ROWS[] = {
     R(CNDMASK_B16, cndmask16), R(CVT_F16_F32, cvt_f16_f32), R(CVT_F32_F16, cvt_f32_f16), R(CVT_F16_U16, cvt_f16_u16),
     R(CVT_F16_I16, cvt_f16_i16), R(CVT_PK_RTZ_F16_F32, cvt_pk_rtz), R(PACK_B32_F16, pack), R(CVT_F32_FP8, cvt_f32_fp8),
     R(CVT_F32_BF8, cvt_f32_bf8), R(CVT_PK_F32_FP8, cvt_pk_f32_fp8), R(CVT_PK_F32_BF8, cvt_pk_f32_bf8),
-    R(CVT_PK_FP8_F32, cvt_pk_fp8_f32), R(CVT_SR_FP8_F32, cvt_sr_fp8), R(CVT_SR_BF8_F32, cvt_sr_bf8), R(CVT_PK_BF8_F32, cvt_pk_bf8_f32), R(PK_ADD_F16, pk_add_h), R(PK_MUL_F16, pk_mul_h),
+    R(CVT_PK_FP8_F32, cvt_pk_fp8_f32), R(CVT_PK_BF8_F32, cvt_pk_bf8_f32), R(PK_ADD_F16, pk_add_h), R(PK_MUL_F16, pk_mul_h),
     R(PK_FMA_F16, pk_fma_h), R(PK_MIN_NUM_F16, pk_min_h), R(PK_MAX_NUM_F16, pk_max_h), R(PK_MINIMUM_F16, pk_minimum_h),
     R(PK_MAXIMUM_F16, pk_maximum_h), R(PK_FMAC_F16, pk_fmac_h), R(PK_ADD_U16, pk_add_u16), R(PK_SUB_U16, pk_sub_u16),
     R(PK_ADD_I16, pk_add_i16), R(PK_SUB_I16, pk_sub_i16), R(PK_MUL_LO_U16, pk_mul_lo), R(PK_MAD_U16, pk_mad_u16),

@@ -179,7 +179,7 @@ static group *new_group(const launch *l) {
         memset(w, 0, wb);
         w->scratch = mem + n * wb + i * sb;
         w->scratch_size = (u32)scratch_of(l);
-        memcpy((u8 *)w + l->prog->pool_off, l->prog->pool, 4 * l->prog->n_pool);
+        if (l->prog->n_pool) memcpy((u8 *)w + l->prog->pool_off, l->prog->pool, 4 * l->prog->n_pool);
     }
     g->n_waves = n;
     g->lds = mem + n * (wb + sb);

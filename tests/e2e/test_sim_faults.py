@@ -70,6 +70,31 @@ def test_fault(obj, a, tmp_path, kernel, options, block, words):
     assert r.stderr.count("\n") < 12
 
 
+# The text of clang19.s as clang 19 wrote it, from `llvm-objcopy -O binary -j .text`.
+CLANG19 = """f4004000 f8000000 30020082 bfc70000 ee050000 00000001 00000001 be80007e bfc00000 060202fa ff096101 bf870091 060202fa
+ff096201 060202fa ff096401 bf870001 7e0402fa ff096801 7d940080 bfa5000e bf8700a2 06000501 be8000ff 76543210 ca100080 02000100
+bf870091 d65c0001 03fc0101 fedcba98 06000300 ee068002 00000000 00000002 bf800000 bfb60003 bfb00000"""
+
+
+def test_reduction_that_clang_19_miscompiles(tmp_path):
+    """That compiler's machine code is reported in strict mode, and gives a wrong sum without; a later compiler's is right."""
+    d = BUILD / "sim" / "kernels"
+    d.mkdir(parents=True, exist_ok=True)
+    old = simhip.build(KERNELS / "clang19.s", d, 0)
+    words = [int(w, 16) for w in CLANG19.split()]
+    assert np.array(words, np.uint32).tobytes() in old.read_bytes()
+    np.arange(32, dtype=np.float32).tofile(tmp_path / "x.bin")
+    args = [f"in:{tmp_path}/x.bin", f"out:{tmp_path}/s.bin:128"]
+    r = run(old, "wave_total", args, "--strict", block=32)
+    assert r.returncode == 3 and "v_permlanex16_b32 reads lane 16, which is not active" in r.stderr, r.stderr
+    assert "kernel wave_total" in r.stderr and "wave 0" in r.stderr and "lane 0" in r.stderr, r.stderr
+    r = run(old, "wave_total", args, block=32)
+    assert r.returncode == 0 and np.fromfile(tmp_path / "s.bin", np.float32)[0] != 31 * 16, r.stderr
+    new = simhip.build(KERNELS / "waves.c", d, 3)
+    r = run(new, "dpp_sum", args, "--strict", block=32)
+    assert r.returncode == 0, r.stderr
+
+
 def test_unwritten_device_memory(obj, tmp_path):
     r = run(obj, "unwritten_device", [f"new:{tmp_path}/a.bin:256", f"out:{tmp_path}/o.bin:256"], "--strict")
     assert r.returncode == 3 and "device memory is read but was never written" in r.stderr, r.stderr

@@ -1,4 +1,5 @@
 """All test kernels again under each checking mode and vector level; code object versions; offload bundles; the ULP seed."""
+import json
 import os
 import struct
 import subprocess
@@ -46,6 +47,69 @@ def out_dir():
     d = BUILD / "sim" / "kernels"
     d.mkdir(parents=True, exist_ok=True)
     return d
+
+
+# Runs the test kernels at -O3 and prints a hash of every result, in order.
+DIGEST = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+import pytest, test_sim
+h, run = hashlib.sha256(), test_sim.Kernels.run
+def hashed(*args, **kw):
+    r = run(*args, **kw)
+    for x in r if isinstance(r, list) else [r]:
+        h.update(x.tobytes())
+    return r
+test_sim.Kernels.run = hashed
+rc = pytest.main(["-q", "-p", "no:cacheprovider", "-k", "O3", sys.argv[1] + "/test_sim.py"])
+print(rc, h.hexdigest())
+"""
+
+
+def test_same_results_and_figures_whatever_the_threads(tmp_path):
+    """All test kernels: the bytes of every result, and the figures, with 1, 2 and 5 host threads and again with 5."""
+    seen = set()
+    for turn, threads in enumerate((1, 2, 5, 5)):
+        figures = tmp_path / f"{turn}.csv"
+        env = {k: v for k, v in os.environ.items() if not k.startswith("IE_SIM_")} | {"IE_SIM_STRICT": "0", "IE_SIM_THREADS": str(threads),
+                                                                                     "IE_SIM_STATS": str(figures)}
+        r = subprocess.run([sys.executable, "-c", DIGEST, str(HERE)], env=env, capture_output=True, text=True, timeout=300)
+        last = r.stdout.splitlines()[-1]
+        assert last.startswith("0 ") or "ExitCode.OK" in last, r.stdout[-2000:] + r.stderr[-2000:]
+        assert figures.read_text().count("\n") > 25
+        seen.add((last, figures.read_text()))
+    assert len(seen) == 1
+
+
+def test_variables_of_the_environment(data):
+    """Each does what its option does."""
+    faults = simhip.build(KERNELS / "faults.c", out_dir(), 3, extra=["-gline-tables-only"])
+    arith = simhip.build(KERNELS / "arith.c", out_dir(), 3)
+    one = [f"in:{data}/x.bin", f"out:{data}/o.bin:256"]
+    for name, value, kernel, block, words in [
+        ("STRICT", 1, "unwritten_lds", 64, "was never written"), ("RACE", 1, "missing_barrier", 64, "race: "),
+        ("LIMIT", 100000, "endless", 32, "more instructions than its limit")]:
+        if name != "LIMIT":
+            assert simrun("--block", block, faults, kernel, *one).returncode == 0, name
+        r = simrun("--block", block, faults, kernel, *one, env={f"IE_SIM_{name}": str(value)})
+        assert r.returncode == 3 and words in r.stderr, (name, r.stderr)
+    assert "s_endpgm" in simrun("--block", 32, faults, "good", *one, env={"IE_SIM_TRACE": "1"}).stderr
+    assert "wave instructions" in simrun("--block", 64, faults, "good", *one, env={"IE_SIM_STATS": "1"}).stderr
+    simrun("--block", 64, faults, "good", *one, env={"IE_SIM_STATS": f"{data}/f.json"})
+    assert json.loads((data / "f.json").read_text())[0]["kernel"] == "good"
+    ulp = []
+    for seed in "011":
+        assert simrun("--block", 64, "--grid", 4, arith, "special", one[0], f"out:{data}/o.bin:8192", env={"IE_SIM_ULP": seed}).returncode == 0
+        ulp.append((data / "o.bin").read_bytes())
+    assert ulp[0] != ulp[1] == ulp[2]
+    np.arange(1, 1025, dtype=np.uint32).tofile(data / "g.bin")
+    right = []
+    for seed in range(12):
+        r = simrun("--coop", "--grid", 8, "--block", 128, faults, "grid_one_release", f"in:{data}/g.bin", f"out:{data}/go.bin:4096", "buf:4096", "buf:256", "u32:8",
+                   env={"IE_SIM_WEAK": str(seed)} if seed >= 2 else {})
+        assert r.returncode == 0, r.stderr
+        right.append((np.fromfile(data / "go.bin", np.uint32) == np.roll(np.arange(1, 1025, dtype=np.uint32), -128)).all())
+    assert right[0] and not all(right)
 
 
 @pytest.mark.parametrize("abi", [5, 6])
