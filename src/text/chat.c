@@ -8,14 +8,18 @@
 
 int ie_has_chat_template(const ie_model *m) { return ie_gguf_find(m->gguf, "tokenizer.chat_template") != NULL; }
 
-static const char *token_text(const ie_model *m, int32_t id) { return m->tok && id >= 0 ? ie_tokenizer_raw(m->tok, id).s : ""; }
+static const char *token_text(const ie_model *m, int32_t id) {
+    return m->tok && id >= 0 ? ie_tokenizer_raw(m->tok, id).s : "";
+}
 
 static ie_status find_template(const ie_model *m, const char *tmpl, size_t len, ie_str *out, ie_error *err) {
     *out = (ie_str){tmpl, len};
     if (tmpl) return IE_OK;
     ie_status st = ie_gguf_str(m->gguf, "tokenizer.chat_template", "", out, err);
     if (!st && out->len == 0)
-        st = ie_fail(err, IE_E_UNSUPPORTED, "the model file has no chat template (key 'tokenizer.chat_template'); give one by file, or use no template");
+        st = ie_fail(err, IE_E_UNSUPPORTED,
+                     "the model file has no chat template (key 'tokenizer.chat_template'); give one by file, or use no "
+                     "template");
     return st;
 }
 
@@ -37,7 +41,8 @@ static ie_status tokens_of(const ie_model *m, const ie_rendered *r, int32_t **id
 }
 
 ie_status ie_chat_render(const ie_model *m, const char *tmpl, size_t tmpl_len, const char *vars, size_t vars_len,
-                         int add_generation_prompt, char **text, size_t *text_len, int32_t **ids, size_t *n, ie_error *err) {
+                         int add_generation_prompt, char **text, size_t *text_len, int32_t **ids, size_t *n,
+                         ie_error *err) {
     ie_str source;
     ie_status st = find_template(m, tmpl, tmpl_len, &source, err);
     if (st) return st;
@@ -50,7 +55,8 @@ ie_status ie_chat_render(const ie_model *m, const char *tmpl, size_t tmpl_len, c
     ie_rendered r = {0};
     ie_template_env env = {.bos_token = token_text(m, m->tok ? ie_tokenizer_bos(m->tok) : -1),
                            .eos_token = token_text(m, m->tok ? ie_tokenizer_eos(m->tok) : -1),
-                           .add_generation_prompt = add_generation_prompt != 0, .now = time(NULL)};
+                           .add_generation_prompt = add_generation_prompt != 0,
+                           .now = time(NULL)};
     if (!st) st = ie_template_render(t, json, &env, &r, err);
     if (!st && ids) st = tokens_of(m, &r, ids, n, err);
     if (!st && text) {

@@ -28,9 +28,7 @@ jnode *jp_node(jparser *p, jkind kind, int line) {
 /* ---- tokens -------------------------------------------------------------------------------------------------------
  */
 
-bool jp_is_name(const jparser *p, const char *name) {
-    return jp_is(p, T_NAME) && j_str_is(jp_cur(p)->s, name);
-}
+bool jp_is_name(const jparser *p, const char *name) { return jp_is(p, T_NAME) && j_str_is(jp_cur(p)->s, name); }
 
 const jtok *jp_next(jparser *p) {
     const jtok *t = jp_cur(p);
@@ -376,33 +374,15 @@ static jnode *chain(jparser *p, jkind kind, jnode *first, jnode *(*operand)(jpar
     return n ? n : first;
 }
 
-static jnode *unary_expr(jparser *p) {
-    return unary(p, true);
-}
-static bool is_pow(jtok_type t) {
-    return t == T_POW;
-}
-static bool is_mul(jtok_type t) {
-    return t == T_MUL || t == T_DIV || t == T_FLOORDIV || t == T_MOD;
-}
-static bool is_tilde(jtok_type t) {
-    return t == T_TILDE;
-}
-static bool is_add(jtok_type t) {
-    return t == T_ADD || t == T_SUB;
-}
-static jnode *pow_expr(jparser *p) {
-    return chain(p, N_MATH, unary_expr(p), unary_expr, is_pow);
-}
-static jnode *mul_expr(jparser *p) {
-    return chain(p, N_MATH, pow_expr(p), pow_expr, is_mul);
-}
-static jnode *concat_expr(jparser *p) {
-    return chain(p, N_CONCAT, mul_expr(p), mul_expr, is_tilde);
-}
-static jnode *add_expr(jparser *p) {
-    return chain(p, N_MATH, concat_expr(p), concat_expr, is_add);
-}
+static jnode *unary_expr(jparser *p) { return unary(p, true); }
+static bool is_pow(jtok_type t) { return t == T_POW; }
+static bool is_mul(jtok_type t) { return t == T_MUL || t == T_DIV || t == T_FLOORDIV || t == T_MOD; }
+static bool is_tilde(jtok_type t) { return t == T_TILDE; }
+static bool is_add(jtok_type t) { return t == T_ADD || t == T_SUB; }
+static jnode *pow_expr(jparser *p) { return chain(p, N_MATH, unary_expr(p), unary_expr, is_pow); }
+static jnode *mul_expr(jparser *p) { return chain(p, N_MATH, pow_expr(p), pow_expr, is_mul); }
+static jnode *concat_expr(jparser *p) { return chain(p, N_CONCAT, mul_expr(p), mul_expr, is_tilde); }
+static jnode *add_expr(jparser *p) { return chain(p, N_MATH, concat_expr(p), concat_expr, is_add); }
 
 static jnode *compare(jparser *p) { /* N_COMPARE: a, list of N_ARG with op T_EQ .. T_GE, T_IN, T_NOTIN */
     jnode *first = add_expr(p), *n = NULL, **tail = NULL;
@@ -455,12 +435,8 @@ static jnode *logical(jparser *p, jkind kind, const char *word, jnode *(*operand
     return n;
 }
 
-static jnode *and_expr(jparser *p) {
-    return logical(p, N_AND, "and", not_expr);
-}
-static jnode *or_expr(jparser *p) {
-    return logical(p, N_OR, "or", and_expr);
-}
+static jnode *and_expr(jparser *p) { return logical(p, N_AND, "and", not_expr); }
+static jnode *or_expr(jparser *p) { return logical(p, N_OR, "or", and_expr); }
 
 jnode *jp_expr(jparser *p) { /* N_COND: a if b else c; c may be NULL */
     jp_enter(p);

@@ -19,9 +19,7 @@ static int64_t int_arg(jx *x, jv a, int64_t fallback, const char *what) {
     return jv_given(a) ? j_need_int(x, a, what) : fallback;
 }
 
-static bool bool_arg(jx *x, jv a, bool fallback) {
-    return jv_given(a) ? j_truth(x, a) : fallback;
-}
+static bool bool_arg(jx *x, jv a, bool fallback) { return jv_given(a) ? j_truth(x, a) : fallback; }
 
 const jbuiltin *j_in_table(const jbuiltin *t, size_t n, const char *name, size_t len) {
     for (size_t i = 0; i < n; i++)
@@ -32,18 +30,10 @@ const jbuiltin *j_in_table(const jbuiltin *t, size_t n, const char *name, size_t
 /* ---- text ---------------------------------------------------------------------------------------------------------
  */
 
-FILTER(f_string) {
-    return UNUSED, self.type == J_STR ? self : jv_str(j_to_str(x, self));
-}
-FILTER(f_upper) {
-    return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_UPPER));
-}
-FILTER(f_lower) {
-    return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_LOWER));
-}
-FILTER(f_capitalize) {
-    return UNUSED, keep_markup(self, j_capitalize(x, j_to_str(x, self)));
-}
+FILTER(f_string) { return UNUSED, self.type == J_STR ? self : jv_str(j_to_str(x, self)); }
+FILTER(f_upper) { return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_UPPER)); }
+FILTER(f_lower) { return UNUSED, keep_markup(self, j_recase(x, j_to_str(x, self), J_LOWER)); }
+FILTER(f_capitalize) { return UNUSED, keep_markup(self, j_capitalize(x, j_to_str(x, self))); }
 
 FILTER(f_title) { /* words begin after white space and - ( { [ < */
     (void)raw, (void)a;

@@ -5,9 +5,7 @@
 #define FILTER(name) static jv name(jx *x, jv self, const jv *a, const jargs *raw)
 #define UNUSED (void)x, (void)a, (void)raw
 
-static bool bool_arg(jx *x, jv a, bool fallback) {
-    return jv_given(a) ? j_truth(x, a) : fallback;
-}
+static bool bool_arg(jx *x, jv a, bool fallback) { return jv_given(a) ? j_truth(x, a) : fallback; }
 
 static jv generator(jseq *q) {
     q->kind = J_GENERATOR;
@@ -35,9 +33,7 @@ FILTER(f_length) {
     return jv_int(n);
 }
 
-FILTER(f_list) {
-    return UNUSED, jv_seq(fresh_list(x, self));
-}
+FILTER(f_list) { return UNUSED, jv_seq(fresh_list(x, self)); }
 
 FILTER(f_items) {
     UNUSED;
@@ -158,12 +154,8 @@ static jv extreme(jx *x, jv self, const jv *a, bool max) { /* case_sensitive, at
     return best;
 }
 
-FILTER(f_min) {
-    return (void)raw, extreme(x, self, a, false);
-}
-FILTER(f_max) {
-    return (void)raw, extreme(x, self, a, true);
-}
+FILTER(f_min) { return (void)raw, extreme(x, self, a, false); }
+FILTER(f_max) { return (void)raw, extreme(x, self, a, true); }
 
 FILTER(f_sum) { /* attribute, start */
     (void)raw;
@@ -298,18 +290,10 @@ static jv choose(jx *x, jv self, const jargs *raw, bool by_attr, bool keep) {
     return generator(q);
 }
 
-FILTER(f_select) {
-    return (void)a, choose(x, self, raw, false, true);
-}
-FILTER(f_reject) {
-    return (void)a, choose(x, self, raw, false, false);
-}
-FILTER(f_selectattr) {
-    return (void)a, choose(x, self, raw, true, true);
-}
-FILTER(f_rejectattr) {
-    return (void)a, choose(x, self, raw, true, false);
-}
+FILTER(f_select) { return (void)a, choose(x, self, raw, false, true); }
+FILTER(f_reject) { return (void)a, choose(x, self, raw, false, false); }
+FILTER(f_selectattr) { return (void)a, choose(x, self, raw, true, true); }
+FILTER(f_rejectattr) { return (void)a, choose(x, self, raw, true, false); }
 
 const jbuiltin *j_find_filter_seq(const char *name, size_t len) {
     static const jbuiltin table[] = {

@@ -88,9 +88,7 @@ void *j_bytes(jx *x, size_t n) {
     return p;
 }
 
-void *j_alloc(jx *x, size_t n) {
-    return memset(j_bytes(x, n ? n : 1), 0, n);
-}
+void *j_alloc(jx *x, size_t n) { return memset(j_bytes(x, n ? n : 1), 0, n); }
 
 void *j_array(jx *x, size_t n, size_t size) {
     uint64_t bytes;
@@ -151,12 +149,8 @@ void j_buf_add(jx *x, jbuf *b, const char *s, const uint8_t *mark, size_t n, boo
     b->used += n;
 }
 
-void j_buf_str(jx *x, jbuf *b, const jstr *s) {
-    j_buf_add(x, b, s->s, s->mark, s->len, s->trust);
-}
-void j_buf_lit(jx *x, jbuf *b, const char *s) {
-    j_buf_add(x, b, s, NULL, strlen(s), false);
-}
+void j_buf_str(jx *x, jbuf *b, const jstr *s) { j_buf_add(x, b, s->s, s->mark, s->len, s->trust); }
+void j_buf_lit(jx *x, jbuf *b, const char *s) { j_buf_add(x, b, s, NULL, strlen(s), false); }
 
 void j_buf_printf(jx *x, jbuf *b, const char *fmt, ...) {
     char tmp[512];

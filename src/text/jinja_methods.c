@@ -28,15 +28,9 @@ static jv tuple3(jx *x, jstr *p, jstr *q, jstr *r) {
 /* ---- case and stripping ---------------------------------------------------------------------------------------------
  */
 
-METHOD(m_upper) {
-    return UNUSED, keep(self, j_recase(x, self.s, J_UPPER));
-}
-METHOD(m_lower) {
-    return UNUSED, keep(self, j_recase(x, self.s, J_LOWER));
-}
-METHOD(m_capitalize) {
-    return UNUSED, keep(self, j_capitalize(x, self.s));
-}
+METHOD(m_upper) { return UNUSED, keep(self, j_recase(x, self.s, J_UPPER)); }
+METHOD(m_lower) { return UNUSED, keep(self, j_recase(x, self.s, J_LOWER)); }
+METHOD(m_capitalize) { return UNUSED, keep(self, j_capitalize(x, self.s)); }
 
 static jstr *by_letter(jx *x, jstr *s, bool title) { /* title or swapcase */
     jbuf *b = j_buf(x);
@@ -55,27 +49,17 @@ static jstr *by_letter(jx *x, jstr *s, bool title) { /* title or swapcase */
     return j_buf_done(x, b);
 }
 
-METHOD(m_title) {
-    return UNUSED, keep(self, by_letter(x, self.s, true));
-}
-METHOD(m_swapcase) {
-    return UNUSED, keep(self, by_letter(x, self.s, false));
-}
+METHOD(m_title) { return UNUSED, keep(self, by_letter(x, self.s, true)); }
+METHOD(m_swapcase) { return UNUSED, keep(self, by_letter(x, self.s, false)); }
 
 static jv strip(jx *x, jv self, jv chars, int side, const char *method) {
     bool all = !jv_given(chars) || chars.type == J_NONE;
     return keep(self, j_strip(x, self.s, all ? NULL : str_arg(x, chars, method), side));
 }
 
-METHOD(m_strip) {
-    return UNUSED, strip(x, self, a[0], 3, "strip");
-}
-METHOD(m_lstrip) {
-    return UNUSED, strip(x, self, a[0], 1, "lstrip");
-}
-METHOD(m_rstrip) {
-    return UNUSED, strip(x, self, a[0], 2, "rstrip");
-}
+METHOD(m_strip) { return UNUSED, strip(x, self, a[0], 3, "strip"); }
+METHOD(m_lstrip) { return UNUSED, strip(x, self, a[0], 1, "lstrip"); }
+METHOD(m_rstrip) { return UNUSED, strip(x, self, a[0], 2, "rstrip"); }
 
 static bool has_at(const jstr *s, size_t at, const jstr *what) {
     return what->len <= s->len - at && memcmp(s->s + at, what->s, what->len) == 0;
@@ -110,12 +94,8 @@ static jv pad(jx *x, jv self, const jv *a, char align, const char *method) {
     return keep(self, j_buf_done(x, b));
 }
 
-METHOD(m_ljust) {
-    return UNUSED, pad(x, self, a, '<', "ljust");
-}
-METHOD(m_rjust) {
-    return UNUSED, pad(x, self, a, '>', "rjust");
-}
+METHOD(m_ljust) { return UNUSED, pad(x, self, a, '<', "ljust"); }
+METHOD(m_rjust) { return UNUSED, pad(x, self, a, '>', "rjust"); }
 METHOD(m_center) {
     jv args[2] = {a[0], {.type = J_MISSING}};
     if (raw->npos > 1) args[1] = a[1];
@@ -179,18 +159,10 @@ static jv search(jx *x, jv self, const jv *a, bool from_right, bool must, const 
     return jv_int((int64_t)j_ncp(x, j_sub(x, self.s, 0, off + at)));
 }
 
-METHOD(m_find) {
-    return UNUSED, search(x, self, a, false, false, "find");
-}
-METHOD(m_rfind) {
-    return UNUSED, search(x, self, a, true, false, "rfind");
-}
-METHOD(m_index) {
-    return UNUSED, search(x, self, a, false, true, "index");
-}
-METHOD(m_rindex) {
-    return UNUSED, search(x, self, a, true, true, "rindex");
-}
+METHOD(m_find) { return UNUSED, search(x, self, a, false, false, "find"); }
+METHOD(m_rfind) { return UNUSED, search(x, self, a, true, false, "rfind"); }
+METHOD(m_index) { return UNUSED, search(x, self, a, false, true, "index"); }
+METHOD(m_rindex) { return UNUSED, search(x, self, a, true, true, "rindex"); }
 
 METHOD(m_count) {
     UNUSED;
@@ -220,12 +192,8 @@ static jv affix(jx *x, jv self, const jv *a, bool end, const char *method) {
     return jv_bool(false);
 }
 
-METHOD(m_startswith) {
-    return UNUSED, affix(x, self, a, false, "startswith");
-}
-METHOD(m_endswith) {
-    return UNUSED, affix(x, self, a, true, "endswith");
-}
+METHOD(m_startswith) { return UNUSED, affix(x, self, a, false, "startswith"); }
+METHOD(m_endswith) { return UNUSED, affix(x, self, a, true, "endswith"); }
 
 METHOD(m_replace) {
     UNUSED;
@@ -330,15 +298,9 @@ static jv split(jx *x, jv self, const jv *a, bool right) {
     return jv_seq(q);
 }
 
-METHOD(m_split) {
-    return UNUSED, split(x, self, a, false);
-}
-METHOD(m_rsplit) {
-    return UNUSED, split(x, self, a, true);
-}
-METHOD(m_splitlines) {
-    return UNUSED, jv_seq(j_splitlines(x, self.s, jv_given(a[0]) && j_truth(x, a[0])));
-}
+METHOD(m_split) { return UNUSED, split(x, self, a, false); }
+METHOD(m_rsplit) { return UNUSED, split(x, self, a, true); }
+METHOD(m_splitlines) { return UNUSED, jv_seq(j_splitlines(x, self.s, jv_given(a[0]) && j_truth(x, a[0]))); }
 
 static jv partition(jx *x, jv self, jv sep_arg, bool right) {
     jstr *s = self.s, *sep = str_arg(x, sep_arg, "partition"), *none = j_lit(x, "");
@@ -348,12 +310,8 @@ static jv partition(jx *x, jv self, jv sep_arg, bool right) {
     return tuple3(x, j_sub(x, s, 0, at), sep, j_sub(x, s, at + sep->len, s->len - at - sep->len));
 }
 
-METHOD(m_partition) {
-    return UNUSED, partition(x, self, a[0], false);
-}
-METHOD(m_rpartition) {
-    return UNUSED, partition(x, self, a[0], true);
-}
+METHOD(m_partition) { return UNUSED, partition(x, self, a[0], false); }
+METHOD(m_rpartition) { return UNUSED, partition(x, self, a[0], true); }
 
 METHOD(m_join) {
     UNUSED;
@@ -372,18 +330,10 @@ METHOD(m_join) {
 /* ---- classes --------------------------------------------------------------------------------------------------------
  */
 
-METHOD(m_isalpha) {
-    return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_ALPHA));
-}
-METHOD(m_isdigit) {
-    return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_DECIMAL));
-}
-METHOD(m_isalnum) {
-    return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_ALNUM));
-}
-METHOD(m_isspace) {
-    return UNUSED, jv_bool(self.s->len && j_strip(x, self.s, NULL, 1)->len == 0);
-}
+METHOD(m_isalpha) { return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_ALPHA)); }
+METHOD(m_isdigit) { return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_DECIMAL)); }
+METHOD(m_isalnum) { return UNUSED, jv_bool(j_all_match(x, self.s, J_RE_ALNUM)); }
+METHOD(m_isspace) { return UNUSED, jv_bool(self.s->len && j_strip(x, self.s, NULL, 1)->len == 0); }
 
 METHOD(m_isascii) {
     UNUSED;
@@ -398,12 +348,8 @@ static jv by_test(jx *x, jv self, const char *test) {
     return j_call_builtin(x, j_find_test(test, strlen(test)), self, &none);
 }
 
-METHOD(m_islower) {
-    return UNUSED, by_test(x, self, "lower");
-}
-METHOD(m_isupper) {
-    return UNUSED, by_test(x, self, "upper");
-}
+METHOD(m_islower) { return UNUSED, by_test(x, self, "lower"); }
+METHOD(m_isupper) { return UNUSED, by_test(x, self, "upper"); }
 METHOD(m_istitle) {
     return UNUSED, jv_bool(j_str_eq(by_letter(x, self.s, true), self.s) &&
                            !j_str_eq(j_recase(x, self.s, J_LOWER), j_recase(x, self.s, J_UPPER)));
@@ -418,18 +364,10 @@ METHOD(m_get) {
     return v ? *v : jv_given(a[1]) ? a[1] : jv_none();
 }
 
-METHOD(m_items) {
-    return UNUSED, jv_seq(j_dict_seq(x, self.d, J_ITEMS));
-}
-METHOD(m_keys) {
-    return UNUSED, jv_seq(j_dict_seq(x, self.d, J_KEYS));
-}
-METHOD(m_values) {
-    return UNUSED, jv_seq(j_dict_seq(x, self.d, J_VALUES));
-}
-METHOD(m_copy) {
-    return UNUSED, self;
-} /* values never change: the object itself serves as its copy */
+METHOD(m_items) { return UNUSED, jv_seq(j_dict_seq(x, self.d, J_ITEMS)); }
+METHOD(m_keys) { return UNUSED, jv_seq(j_dict_seq(x, self.d, J_KEYS)); }
+METHOD(m_values) { return UNUSED, jv_seq(j_dict_seq(x, self.d, J_VALUES)); }
+METHOD(m_copy) { return UNUSED, self; } /* values never change: the object itself serves as its copy */
 
 METHOD(m_seq_count) {
     UNUSED;
@@ -502,9 +440,7 @@ static const jbuiltin str_methods[] = {
     {"istitle", m_istitle, "", 0},
 };
 
-const jbuiltin *j_find_str_method(const char *name, size_t len) {
-    return J_IN_TABLE(str_methods, name, len);
-}
+const jbuiltin *j_find_str_method(const char *name, size_t len) { return J_IN_TABLE(str_methods, name, len); }
 
 static bool listed(const char *names, const jstr *name) { /* among space-separated names */
     for (const char *p = names; *p;) {

@@ -12,12 +12,8 @@ _Noreturn static void bad_operands(jx *x, const char *op, jv a, jv b) {
     j_error(x, "unsupported operand types for %s: '%s' and '%s'", op, j_type_name(a), j_type_name(b));
 }
 
-_Noreturn static void overflow(jx *x) {
-    j_error(x, "integer result does not fit 64 bits");
-}
-_Noreturn static void by_zero(jx *x) {
-    j_error(x, "division by zero");
-}
+_Noreturn static void overflow(jx *x) { j_error(x, "integer result does not fit 64 bits"); }
+_Noreturn static void by_zero(jx *x) { j_error(x, "division by zero"); }
 
 static int64_t int_pow(jx *x, int64_t base, int64_t e) {
     int64_t r = 1;
@@ -124,15 +120,9 @@ static jv repeat(jx *x, jv v, int64_t times) {
     return jv_seq(q);
 }
 
-static bool is_int(jv v) {
-    return v.type == J_INT || v.type == J_BOOL;
-}
-static int64_t int_of(jv v) {
-    return v.type == J_INT ? v.i : v.b;
-}
-static bool repeatable(jv v) {
-    return v.type == J_STR || same_list_kind(v, v);
-}
+static bool is_int(jv v) { return v.type == J_INT || v.type == J_BOOL; }
+static int64_t int_of(jv v) { return v.type == J_INT ? v.i : v.b; }
+static bool repeatable(jv v) { return v.type == J_STR || same_list_kind(v, v); }
 
 jv j_math(jx *x, int op, jv a, jv b) {
     static const char *const name[] = {"+", "-", "*", "/", "//", "%", "**"};

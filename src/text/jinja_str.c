@@ -13,9 +13,7 @@ jstr *j_str(jx *x, const char *s, size_t len, bool trust) {
     return r;
 }
 
-jstr *j_lit(jx *x, const char *s) {
-    return j_str(x, s, strlen(s), false);
-}
+jstr *j_lit(jx *x, const char *s) { return j_str(x, s, strlen(s), false); }
 
 jstr *j_sub(jx *x, const jstr *s, size_t off, size_t len) {
     jstr *r = j_str(x, s->s + off, len, s->trust);
@@ -76,13 +74,9 @@ uint32_t j_str_hash(const jstr *s) {
     return h;
 }
 
-bool j_str_eq(const jstr *a, const jstr *b) {
-    return a == b || (a->len == b->len && memcmp(a->s, b->s, a->len) == 0);
-}
+bool j_str_eq(const jstr *a, const jstr *b) { return a == b || (a->len == b->len && memcmp(a->s, b->s, a->len) == 0); }
 
-bool j_str_is(const jstr *a, const char *lit) {
-    return a->len == strlen(lit) && memcmp(a->s, lit, a->len) == 0;
-}
+bool j_str_is(const jstr *a, const char *lit) { return a->len == strlen(lit) && memcmp(a->s, lit, a->len) == 0; }
 
 int j_str_cmp(const jstr *a, const jstr *b) {
     size_t n = a->len < b->len ? a->len : b->len;
@@ -307,9 +301,7 @@ static size_t match(jx *x, const jstr *s, int which, size_t from) {
     return at;
 }
 
-bool j_all_match(jx *x, const jstr *s, int which) {
-    return s->len > 0 && match(x, s, which, 0) == 0;
-}
+bool j_all_match(jx *x, const jstr *s, int which) { return s->len > 0 && match(x, s, which, 0) == 0; }
 
 size_t j_next_unprintable(jx *x, const jstr *s, size_t from) {
     size_t at = from >= s->len ? SIZE_MAX : match(x, s, J_RE_UNPRINTABLE, from);

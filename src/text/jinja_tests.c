@@ -20,7 +20,9 @@ static bool same(jv a, jv b) {
     case J_NONE: return true;
     case J_BOOL: return a.b == b.b;
     case J_INT: return a.i == b.i;
-    case J_FLOAT: return memcmp(&a.f, &b.f, sizeof a.f) == 0; // NOLINT(bugprone-suspicious-memory-comparison): -0 is not 0, a NaN is itself
+    case J_FLOAT:
+        return memcmp(&a.f, &b.f, sizeof a.f) ==
+               0; // NOLINT(bugprone-suspicious-memory-comparison): -0 is not 0, a NaN is itself
     case J_STR: return j_str_eq(a.s, b.s);
     default: return a.d == b.d;
     }

@@ -71,12 +71,8 @@ bool j_truth(jx *x, jv v) {
     }
 }
 
-bool j_is_number(jv v) {
-    return v.type == J_BOOL || v.type == J_INT || v.type == J_FLOAT;
-}
-double j_to_double(jv v) {
-    return v.type == J_FLOAT ? v.f : v.type == J_INT ? (double)v.i : (double)v.b;
-}
+bool j_is_number(jv v) { return v.type == J_BOOL || v.type == J_INT || v.type == J_FLOAT; }
+double j_to_double(jv v) { return v.type == J_FLOAT ? v.f : v.type == J_INT ? (double)v.i : (double)v.b; }
 
 /* ---- equality and order -------------------------------------------------------------------------------------------
  */
@@ -145,9 +141,7 @@ static bool equal(jx *x, jv a, jv b, int depth) {
     }
 }
 
-bool j_equal(jx *x, jv a, jv b) {
-    return equal(x, a, b, 0);
-}
+bool j_equal(jx *x, jv a, jv b) { return equal(x, a, b, 0); }
 
 static int order(jx *x, jv a, jv b, const char *op, int depth) {
     j_charge(x, 1);
@@ -168,9 +162,7 @@ static int order(jx *x, jv a, jv b, const char *op, int depth) {
     j_error(x, "'%s' not supported between '%s' and '%s'", op, j_type_name(a), j_type_name(b));
 }
 
-int j_order(jx *x, jv a, jv b, const char *op) {
-    return order(x, a, b, op, 0);
-}
+int j_order(jx *x, jv a, jv b, const char *op) { return order(x, a, b, op, 0); }
 
 static uint32_t mix(uint64_t v) {
     v ^= v >> 33;
@@ -207,16 +199,12 @@ static uint32_t hash(jx *x, jv v, int depth) {
     j_error(x, "unhashable type: '%s'", j_type_name(v));
 }
 
-uint32_t j_hash(jx *x, jv v) {
-    return hash(x, v, 0);
-}
+uint32_t j_hash(jx *x, jv v) { return hash(x, v, 0); }
 
 /* ---- dictionaries -------------------------------------------------------------------------------------------------
  */
 
-jdict *j_dict(jx *x) {
-    return J_NEW(x, jdict);
-}
+jdict *j_dict(jx *x) { return J_NEW(x, jdict); }
 
 static void index_put(jdict *d, size_t entry) {
     size_t i = d->e[entry].hash & (d->icap - 1);
@@ -275,9 +263,7 @@ jv *j_dict_get(jx *x, const jdict *d, jv key) {
     return e ? &e->val : NULL;
 }
 
-jv *j_dict_find(jx *x, const jdict *d, const jstr *key) {
-    return j_dict_get(x, d, jv_str((jstr *)(uintptr_t)key));
-}
+jv *j_dict_find(jx *x, const jdict *d, const jstr *key) { return j_dict_get(x, d, jv_str((jstr *)(uintptr_t)key)); }
 
 jseq *j_dict_seq(jx *x, const jdict *d, jseq_kind kind) {
     jseq *q = j_seq(x, kind, d->n);

@@ -150,12 +150,8 @@ enum {
     MARKS = 1 << IE_CC_MARK,
     SPACES = 1 << IE_CC_SPACE,
 };
-static inline bool in(ch c, unsigned set) {
-    return c.cls != END && (set >> c.cls & 1);
-}
-static inline bool is_nl(ch c) {
-    return c.len == 1 && (c.cp == '\r' || c.cp == '\n');
-}
+static inline bool in(ch c, unsigned set) { return c.cls != END && (set >> c.cls & 1); }
+static inline bool is_nl(ch c) { return c.len == 1 && (c.cp == '\r' || c.cp == '\n'); }
 
 /* End of the longest run of characters whose class is in the set, from pos on. */
 static size_t run_of(const ie_pre_walk *w, size_t pos, size_t end, unsigned set) {

@@ -9,9 +9,7 @@
 static const char SPACE[] = "\xE2\x96\x81";
 enum { SPACE_LEN = 3 };
 
-static bool is_space(const char *s, size_t n) {
-    return n >= SPACE_LEN && memcmp(s, SPACE, SPACE_LEN) == 0;
-}
+static bool is_space(const char *s, size_t n) { return n >= SPACE_LEN && memcmp(s, SPACE, SPACE_LEN) == 0; }
 
 /* Whether a token has a space that follows another character. */
 static bool inner_space(ie_str s) {
@@ -21,9 +19,7 @@ static bool inner_space(ie_str s) {
     return false;
 }
 
-static int hex(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
 
 /* Value of "<0xXX>", or -1. */
 static int byte_value(ie_str s) {
@@ -62,9 +58,7 @@ ie_status ie_spm_init(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
     return IE_OK;
 }
 
-void ie_spm_free(ie_tokenizer *t) {
-    free(t->score);
-}
+void ie_spm_free(ie_tokenizer *t) { free(t->score); }
 
 bool ie_spm_decode(const ie_tokenizer *t, int32_t id, bool first, ie_buf *out, ie_error *err) {
     ie_str s = t->text[id];

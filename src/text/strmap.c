@@ -13,9 +13,7 @@ void ie_random_key(uint64_t key[2]) {
     key[1] = (uint64_t)t.tv_sec * 0xC2B2AE3D27D4EB4Fu + (uint64_t)clock();
 }
 
-static inline uint64_t rotl(uint64_t x, int n) {
-    return x << n | x >> (64 - n);
-}
+static inline uint64_t rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
 
 static inline void sip_round(uint64_t v[4]) {
     v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);

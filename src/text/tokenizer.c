@@ -68,36 +68,20 @@ void ie_tokenizer_free(ie_tokenizer *t) {
 /* ---- looking up ---------------------------------------------------------------------------------------------------
  */
 
-static bool valid(const ie_tokenizer *t, int32_t id) {
-    return id >= 0 && id < t->n_vocab;
-}
+static bool valid(const ie_tokenizer *t, int32_t id) { return id >= 0 && id < t->n_vocab; }
 
-int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t) {
-    return t->n_vocab;
-}
-int32_t ie_tokenizer_bos(const ie_tokenizer *t) {
-    return t->bos;
-}
-int32_t ie_tokenizer_eos(const ie_tokenizer *t) {
-    return t->eos;
-}
-int32_t ie_tokenizer_eot(const ie_tokenizer *t) {
-    return t->eot;
-}
-bool ie_tokenizer_add_bos(const ie_tokenizer *t) {
-    return t->add_bos;
-}
-bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id) {
-    return valid(t, id) && (t->flag[id] & TOK_END);
-}
+int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t) { return t->n_vocab; }
+int32_t ie_tokenizer_bos(const ie_tokenizer *t) { return t->bos; }
+int32_t ie_tokenizer_eos(const ie_tokenizer *t) { return t->eos; }
+int32_t ie_tokenizer_eot(const ie_tokenizer *t) { return t->eot; }
+bool ie_tokenizer_add_bos(const ie_tokenizer *t) { return t->add_bos; }
+bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id) { return valid(t, id) && (t->flag[id] & TOK_END); }
 
 ie_token_type ie_tokenizer_type(const ie_tokenizer *t, int32_t id) {
     return valid(t, id) ? (ie_token_type)t->type[id] : IE_TT_UNKNOWN;
 }
 
-ie_str ie_tokenizer_raw(const ie_tokenizer *t, int32_t id) {
-    return valid(t, id) ? t->text[id] : (ie_str){"", 0};
-}
+ie_str ie_tokenizer_raw(const ie_tokenizer *t, int32_t id) { return valid(t, id) ? t->text[id] : (ie_str){"", 0}; }
 
 int32_t ie_tokenizer_find(const ie_tokenizer *t, const char *text, size_t len) {
     int32_t id = ie_strmap_get(&t->map, t->text, text, len);
@@ -177,9 +161,7 @@ static bool plain(ie_enc *e, size_t begin, size_t end, bool after_special) {
     return e->t->spm ? ie_spm_encode(e, begin, end, after_special) : ie_bpe_encode(e, begin, end);
 }
 
-static bool is_white(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static bool is_white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static bool encode_text(ie_enc *e, size_t n, const ie_text_run *runs, size_t n_runs) {
     const ie_tokenizer *t = e->t;
