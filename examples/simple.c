@@ -2,6 +2,8 @@
  *
  *     cc simple.c $(pkg-config --cflags --libs libie) -o simple
  *     ./simple model.gguf "The capital of France is"
+ *
+ * (Where libie was installed outside the loader's path: LD_LIBRARY_PATH=PREFIX/lib, or link with libie.a.)
  */
 #include <ie.h>
 #include <stdio.h>

@@ -4,7 +4,8 @@
  * (sequences and their state) is mutable and belongs to one thread at a time. The library never exits, aborts or prints:
  * every failure comes back as a status code, with one line of text in the ie_error that the caller owns.
  *
- * Tokens are int32_t ids in [0, vocabulary). Text is UTF-8 with explicit lengths; it may hold NUL bytes.
+ * Tokens are int32_t ids in [0, vocabulary). Text is UTF-8 with explicit lengths; it may hold NUL bytes. Pointers must not be
+ * NULL unless a comment says so; every ie_error pointer may be.
  */
 #ifndef IE_H
 #define IE_H
@@ -58,7 +59,7 @@ typedef struct {
 
 /* What a model is, for people and for callers that size buffers. Strings live as long as the model. */
 typedef struct {
-    const char *arch, *name, *backend, *simd;
+    const char *arch, *name, *backend;
     int32_t n_vocab, n_ctx_train, n_layer, n_embd, n_head, n_head_kv, head_dim;
     uint64_t n_params;
     uint64_t file_bytes;    /* tensor data in the file(s) */
@@ -134,7 +135,8 @@ typedef struct {
 /* Runs one batch. After success, ie_logits gives the rows asked for. On failure no sequence has changed length. */
 ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err);
 
-/* Logits (n_vocab floats) of batch element i of the last ie_eval; NULL if they were not asked for.
+/* Logits (n_vocab floats) of batch element i of the last ie_eval, -1 for its last element (also after ie_prompt); NULL if they
+ * were not asked for.
  * Valid until the next call that takes this context. */
 const float *ie_logits(ie_ctx *c, int32_t i);
 
@@ -142,7 +144,8 @@ const float *ie_logits(ie_ctx *c, int32_t i);
  * dropped. *have is the number of tokens kept (at most n - 1, so that there is always one to evaluate, unless n = 0). */
 ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, ie_error *err);
 
-/* Evaluates tokens[*have .. n) of the full list by prefill chunks, after ie_seq_sync; logits of the last one remain. */
+/* ie_seq_sync, then evaluates the tokens of the full list that the sequence does not hold yet, by prefill chunks. Afterwards
+ * ie_logits(c, -1) gives the logits of the last one. progress may be NULL. */
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user,
                     ie_error *err);
 

@@ -10,6 +10,7 @@
 
 #define MAX_SEQ 64
 #define NO_PAGE UINT32_MAX
+#define MIN_CTX 256 /* a context whose length is ours to choose is not made shorter for want of memory */
 
 typedef struct {
     int32_t *token; /* the tokens evaluated so far */
@@ -49,7 +50,7 @@ static uint64_t state_bytes(const ie_ctx *c, int32_t n_ctx) {
 static ie_status choose_ctx(ie_ctx *c, int32_t want, ie_error *err) {
     uint64_t have = c->m->be->api->memory_free(c->m->be);
     int32_t n = want ? want : (int32_t)c->m->hp.n_ctx_train;
-    while (have && !want && n > 512 && state_bytes(c, n) > have) n /= 2;
+    while (have && !want && n > 2 * MIN_CTX && state_bytes(c, n) > have) n /= 2;
     if (have && state_bytes(c, n) > have)
         return ie_fail(err, IE_E_NOMEM, "a context of %d positions for %d sequence(s) needs %.2f GB, %.2f GB of memory are free", n,
                        c->n_seq, (double)state_bytes(c, n) / 1e9, (double)have / 1e9);
@@ -119,11 +120,19 @@ ie_ctx *ie_ctx_new(ie_model *m, const ie_ctx_params *params, ie_error *err) {
     ie_ctx *c = ie_calloc(1, sizeof *c, "context", err);
     if (!c) return NULL;
     c->m = m;
-    if (init(c, params ? params : &(ie_ctx_params){0}, err)) {
-        ie_ctx_free(c);
-        return NULL;
+    ie_status st = init(c, params ? params : &(ie_ctx_params){0}, err);
+    if (!st) return c;
+    /* The system's estimate was too high (a limit on address space, say): a shorter context where the length is ours to choose. */
+    ie_ctx_params less = params ? *params : (ie_ctx_params){0};
+    bool shorter = st == IE_E_NOMEM && less.n_ctx == 0 && c->n_ctx > 2 * MIN_CTX;
+    less.n_ctx = c->n_ctx / 2;
+    ie_ctx_free(c);
+    if (!shorter) return NULL;
+    for (; less.n_ctx >= MIN_CTX; less.n_ctx /= 2) {
+        c = ie_ctx_new(m, &less, err);
+        if (c || err->code != IE_E_NOMEM) return c;
     }
-    return c;
+    return NULL;
 }
 
 void ie_ctx_free(ie_ctx *c) {
@@ -187,8 +196,9 @@ ie_status ie_seq_truncate(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
 ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, ie_error *err) {
     ie_status st = check_seq(c, seq, err);
     if (st) return st;
+    if (n < 0) return ie_fail(err, IE_E_ARG, "a list of %d tokens", n);
     if (n > c->n_ctx)
-        return ie_fail(err, IE_E_FULL, "the prompt has %d tokens, the context holds %d; raise --ctx or shorten it", n, c->n_ctx);
+        return ie_fail(err, IE_E_FULL, "the prompt has %d tokens, the context holds %d; make the context longer or the prompt shorter", n, c->n_ctx);
     int32_t same = 0, limit = c->seq[seq].len < n - 1 ? c->seq[seq].len : n - 1;
     while (same < limit && c->seq[seq].token[same] == tokens[same]) same++;
     *have = same;
@@ -258,6 +268,8 @@ void ie_snapshot_free(ie_snapshot *s) { free(s); }
 /* ---- steps ----------------------------------------------------------------------------------------------------------- */
 
 static ie_status check_batch(const ie_ctx *c, const ie_batch *b, ie_error *err) {
+    if (b->phase != IE_DECODE && b->phase != IE_PREFILL)
+        return ie_fail(err, IE_E_ARG, "batch: phase is %d, allowed are IE_DECODE and IE_PREFILL", (int)b->phase);
     int32_t max = b->phase == IE_DECODE ? (int32_t)IE_DECODE_T : c->chunk;
     if (b->n < 1 || b->n > max)
         return ie_fail(err, IE_E_ARG, "a %s batch has %d tokens, allowed are 1 to %d", b->phase == IE_DECODE ? "decode" : "prefill", b->n, max);
@@ -342,11 +354,14 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
 }
 
 const float *ie_logits(ie_ctx *c, int32_t i) {
+    if (i == -1) i = ie_ctx_last_row(c);
     if (!c->logits_at || i < 0 || i >= (int32_t)c->n_last || c->logits_row[i] < 0) return NULL;
     return c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
 }
 
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
     int32_t done = 0;
     ie_status st = ie_seq_sync(c, seq, tokens, n, &done, err);
     int32_t start = done, *seqs = st ? NULL : ie_calloc((size_t)c->chunk * 2, sizeof *seqs, "prompt", err);

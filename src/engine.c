@@ -123,6 +123,9 @@ static ie_status no_vocab(ie_error *err) {
 
 ie_status ie_tokenize(const ie_model *m, const char *text, size_t len, unsigned flags, int32_t **out, size_t *n, ie_error *err) {
     if (!m->tok) return no_vocab(err);
+    if (!text && len) return ie_fail(err, IE_E_ARG, "tokenize: no text given for %zu bytes", len);
+    if (flags & ~(unsigned)(IE_TOK_ADD_SPECIAL | IE_TOK_PARSE_SPECIAL))
+        return ie_fail(err, IE_E_ARG, "tokenize: flags are %#x, allowed are IE_TOK_ADD_SPECIAL and IE_TOK_PARSE_SPECIAL", flags);
     ie_ids ids = {0};
     ie_text_run run = {text, len, (flags & IE_TOK_PARSE_SPECIAL) != 0};
     ie_status st = ie_tokenizer_encode(m->tok, &run, 1, flags & IE_TOK_ADD_SPECIAL, &ids, err);

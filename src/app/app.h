@@ -43,6 +43,12 @@ ie_status app_profile(const ie_model *m, ie_error *err);
 
 ie_status app_help_env(ie_error *err);
 
+/* ---- interrupt.c ---- */
+/* From now on Ctrl-C only sets a flag (ours), or kills again. Clears the flag. */
+void app_interrupts(bool ours);
+bool app_interrupted(void);
+void app_interrupts_clear(void);
+
 /* ---- modes ---- */
 ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err);
 ie_status app_chat(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err);

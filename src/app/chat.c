@@ -2,21 +2,12 @@
  * context already holds of it is not evaluated again. */
 #include <errno.h>
 #include <editline/readline.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app.h"
-
-/* Set by Ctrl-C. While an answer is written it ends the answer; at the prompt it clears the line. */
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig) {
-    (void)sig;
-    interrupted = 1;
-}
 
 typedef struct {
     app_bar *bar;
@@ -29,12 +20,12 @@ static int on_token(void *user, int32_t token, const char *bytes, size_t n) {
     (void)token;
     app_bar_clear(t->bar);
     fwrite(bytes, 1, n, stdout);
-    return fflush(stdout) != 0 || !ie_buf_add(&t->text, bytes, n, &t->err) || interrupted;
+    return fflush(stdout) != 0 || !ie_buf_add(&t->text, bytes, n, &t->err) || app_interrupted();
 }
 
 static int on_progress(void *user, const char *what, double fraction) {
     app_bar_step(((turn *)user)->bar, what, fraction);
-    return interrupted;
+    return app_interrupted();
 }
 
 static ie_status add_message(json_t *list, const char *role, const char *text, size_t len, ie_error *err) {
@@ -58,7 +49,7 @@ static ie_status answer(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_b
     ie_gen_params p = {.sampling = app_sampling(o), .max_tokens = o->n, .stop_at_end = 1, .on_token = on_token,
                        .progress = on_progress, .user = &t};
     ie_gen_result r;
-    interrupted = 0;
+    app_interrupts_clear();
     if (!st) st = ie_generate(c, 0, ids, (int32_t)n, &p, &r, NULL, err);
     app_bar_clear(bar);
     bool cancelled = st == IE_E_CANCELLED;
@@ -96,9 +87,16 @@ static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie
     bool tty = isatty(STDIN_FILENO) != 0;
     json_t *list = json_array();
     ie_status st = start_over(o, list, err);
-    if (tty) fputs("Type a message. /new starts over, /quit (or Ctrl-D) ends, Ctrl-C stops an answer.\n", stderr);
-    for (char *line; !st && (line = read_line(tty)); free(line)) {
-        interrupted = 0;
+    if (tty && !o->quiet) fputs("Type a message. /new starts over, /quit (or Ctrl-D) ends, Ctrl-C stops an answer.\n", stderr);
+    for (char *line; !st; free(line)) {
+        app_interrupts_clear();
+        line = read_line(tty);
+        if (!line && app_interrupted()) { /* Ctrl-C at the prompt: the line is dropped */
+            fputc('\n', stderr);
+            clearerr(stdin);
+            continue;
+        }
+        if (!line) break;
         if (!strcmp(line, "/quit")) {
             free(line);
             break;
@@ -124,15 +122,13 @@ static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie
 ie_status app_chat(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err) {
     if (!o->template_file && !ie_has_chat_template(m))
         return ie_fail(err, IE_E_UNSUPPORTED, "the model has no chat template; give one with --chat-template-file");
-    struct sigaction act = {.sa_handler = on_signal}, old;
-    sigemptyset(&act.sa_mask);
     ie_buf tmpl = {0};
     ie_status st = app_template(o, &tmpl, err);
     ie_ctx *c = st ? NULL : app_context(m, o, err);
     if (!st && !c) st = err->code;
-    sigaction(SIGINT, &act, &old);
+    app_interrupts(true);
     if (!st) st = converse(m, c, o, &tmpl, bar, err);
-    sigaction(SIGINT, &old, NULL);
+    app_interrupts(false);
     ie_buf_free(&tmpl);
     ie_ctx_free(c);
     return st;

@@ -1,5 +1,6 @@
 /* Generation from a prompt: text or token ids. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,15 @@ static int on_token(void *user, int32_t token, const char *bytes, size_t n) {
     (void)token;
     if (s->print_text) {
         fwrite(bytes, 1, n, stdout);
-        return fflush(stdout) != 0;
+        return fflush(stdout) != 0 || app_interrupted();
     }
-    return !ie_buf_add(&s->text, bytes, n, &s->err);
+    return !ie_buf_add(&s->text, bytes, n, &s->err) || app_interrupted();
 }
 
-static int on_progress(void *user, const char *what, double fraction) { return app_bar_step(((sink *)user)->bar, what, fraction); }
+static int on_progress(void *user, const char *what, double fraction) {
+    app_bar_step(((sink *)user)->bar, what, fraction);
+    return app_interrupted();
+}
 
 static void dump_row(FILE *f, int32_t pos, int32_t token, const float *x, int32_t n) {
     fprintf(f, "%d %d", pos, token);
@@ -56,6 +60,8 @@ ie_ctx *app_context(ie_model *m, const ie_run_opts *o, ie_error *err) {
     ie_ctx *c = ie_ctx_new(m, &(ie_ctx_params){.n_ctx = o->ctx, .n_seq = 1, .chunk = o->chunk}, err);
     ie_model_info info;
     ie_model_get_info(m, &info);
+    if (c && !o->quiet && o->ctx > info.n_ctx_train)
+        fprintf(stderr, "context: %d positions; the model was trained for %d\n", o->ctx, info.n_ctx_train);
     if (c && !o->quiet && !o->ctx)
         fprintf(stderr, "context: %d positions%s\n", ie_ctx_size(c),
                 ie_ctx_size(c) < info.n_ctx_train ? " (what memory allows; --ctx sets it)" : " (the model's length; --ctx sets it)");
@@ -150,6 +156,8 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
     ie_status st = app_prompt_ids(m, o, true, &ids, &n, err);
     ie_ctx *c = st ? NULL : app_context(m, o, err);
     if (!st && !c) st = err->code;
+    app_interrupts(true);
+    double dump_start = ie_now();
     if (!st && o->dump_logits) {
         s.dump = fopen(o->dump_logits, "w");
         st = s.dump ? dump_prompt(c, &s, m, ids, (int32_t)n, err)
@@ -159,7 +167,12 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
                        .stop_at_end = o->stop || app_from_text(o), .on_token = on_token, .on_logits = s.dump ? on_logits : NULL,
                        .progress = on_progress, .user = &s};
     ie_gen_result r;
+    double dump_s = ie_now() - dump_start;
     if (!st) st = ie_generate(c, 0, ids, (int32_t)n, &p, &r, &out, err);
+    if (!st && s.dump) { /* the prompt was evaluated for its logits: not cached work */
+        r.n_cached = 0;
+        r.prompt_s += dump_s;
+    }
     ie_status closed = close_dump(&s, st ? NULL : err);
     if (!st) st = closed;
     app_bar_clear(bar);
@@ -168,5 +181,9 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
     ie_free(out);
     free(ids);
     ie_ctx_free(c);
+    if (app_interrupted()) { /* end as the signal would have ended us, with what there was printed */
+        app_interrupts(false);
+        raise(SIGINT);
+    }
     return st;
 }

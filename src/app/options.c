@@ -126,7 +126,11 @@ static ie_status set(const option *o, const char *value, ie_run_opts *out, ie_er
 /* One argument of the command line; *i moves on over a separate value. */
 static ie_status take(int argc, char **argv, int *i, ie_run_opts *o, ie_error *err) {
     const char *arg = argv[*i], *eq = arg[0] == '-' && arg[1] == '-' ? strchr(arg, '=') : NULL;
-    if (arg[0] != '-' || arg[1] == 0) {
+    if (!o->no_more && !strcmp(arg, "--")) {
+        o->no_more = true;
+        return IE_OK;
+    }
+    if (o->no_more || arg[0] != '-' || arg[1] == 0) {
         if (o->model) return ie_fail(err, IE_E_ARG, "two model files given: '%s' and '%s'", o->model, arg);
         o->model = arg;
         return IE_OK;
@@ -152,9 +156,18 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
     int inputs = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->tokens != NULL) + (o->tokens_file != NULL);
     if (inputs > 1) return ie_fail(err, IE_E_ARG, "only one of --prompt, --file, --tokens, --tokens-file can be given");
     bool needs = !o->info && !o->chat && !o->render;
+    if ((o->tokenize || o->detokenize) && !inputs)
+        return ie_fail(err, IE_E_ARG, "%s: give %s", o->tokenize ? "--tokenize" : "--detokenize", o->tokenize ? "-p TEXT or -f FILE" : "ids by -p, -f, --tokens or --tokens-file");
     if (needs && !inputs) return ie_fail(err, IE_E_ARG, "nothing to do: give -p TEXT, -f FILE, --tokens IDS, --chat or --info");
     if (!needs && inputs) return ie_fail(err, IE_E_ARG, "a prompt makes no sense with --chat, --info or --render");
     if (o->tokenize && (o->tokens || o->tokens_file)) return ie_fail(err, IE_E_ARG, "--tokenize wants text: give -p or -f");
+    bool generates = !(o->info || o->ppl || o->chat || o->tokenize || o->detokenize || o->render);
+    if (o->dump_logits && !generates) return ie_fail(err, IE_E_ARG, "--dump-logits goes with generation only");
+    if (o->no_template && !(generates && (o->prompt || o->prompt_file)))
+        return ie_fail(err, IE_E_ARG, "--no-template goes with generation from -p or -f");
+    if (o->system && !o->chat && !(generates && (o->prompt || o->prompt_file)))
+        return ie_fail(err, IE_E_ARG, "--system goes with --chat and with generation from -p or -f");
+    if (o->system && o->no_template) return ie_fail(err, IE_E_ARG, "--system needs the chat template: it cannot go with --no-template");
     if (o->chat && o->json) return ie_fail(err, IE_E_ARG, "--chat has no JSON form");
     if (o->ppl_window && o->ppl_first >= o->ppl_window - 1)
         return ie_fail(err, IE_E_ARG, "option --ppl-first is %d, allowed are values below --ppl-window - 1 (%d)", o->ppl_first, o->ppl_window - 1);

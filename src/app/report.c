@@ -41,7 +41,8 @@ void app_print_figures(const ie_model *m, const ie_gen_result *r) {
     ie_model_info info;
     ie_model_get_info(m, &info);
     int32_t evaluated = r->n_prompt - r->n_cached;
-    fprintf(stderr, "prompt: %d tokens, %.1f tokens/s", evaluated, rate(evaluated, r->prompt_s));
+    fprintf(stderr, "prompt: %d token%s, %.1f tokens/s", evaluated, evaluated == 1 ? "" : "s", rate(evaluated, r->prompt_s));
+    if (r->n_predicted == 1) fputs("; generated: 1 token", stderr);
     if (steps(r) > 0)
         fprintf(stderr, "; generated: %d tokens, %.2f ms/token, %.1f tokens/s, %.1f GB/s of weights", r->n_predicted,
                 r->predicted_s * 1e3 / steps(r), rate(steps(r), r->predicted_s),

@@ -80,6 +80,7 @@ ie_status ie_generate(ie_ctx *c, int32_t seq, const int32_t *prompt, int32_t n, 
     if (!err) err = &local;
     *res = (ie_gen_result){.n_prompt = n};
     if (n < 1) return ie_fail(err, IE_E_ARG, "the prompt is empty: at least one token is needed");
+    if (p->max_tokens < -1) return ie_fail(err, IE_E_ARG, "max_tokens is %d, allowed are -1 (no limit) and above", p->max_tokens);
     const ie_model *m = ie_ctx_model(c);
     tokens t = {0};
     stream s = {.tok = m->tok, .first = true};

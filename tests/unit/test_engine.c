@@ -119,7 +119,9 @@ static void last_rows_are_the_default(void **state) {
     for (int32_t i = 0; i < 3; i++) add(&b, 0, i, text(0, i), 0);
     for (int32_t i = 0; i < 2; i++) add(&b, 1, i, text(1, i), 0);
     must(ie_eval(c, &(ie_batch){IE_DECODE, b.n, b.token, b.seq, b.pos, NULL}, &err), &err);
-    for (int32_t i = -1; i < 7; i++) assert_true((ie_logits(c, i) != NULL) == (i == 2 || i == 4));
+    for (int32_t i = -1; i < 7; i++) assert_true((ie_logits(c, i) != NULL) == (i == 2 || i == 4 || i == -1));
+    assert_ptr_equal(ie_logits(c, -1), ie_logits(c, 4));
+    assert_null(ie_logits(c, -2));
     assert_memory_equal(ie_logits(c, 2), a + 2 * TINY_VOCAB, ROW);
     assert_memory_equal(ie_logits(c, 4), b1 + TINY_VOCAB, ROW);
     free(a);
