@@ -487,7 +487,7 @@ class Terminal:
         return self.p.returncode
 
 
-FIGURES = r"prompt: \d+ tokens[^\n]*\n"
+FIGURES = r"prompt: \d+ tokens?[^\n]*\n"
 
 
 def test_chat(ie, model):
@@ -507,8 +507,8 @@ def test_chat(ie, model):
     t.expect("> ")
     t.send("xne\x01\x1b[C\x7fo\r")  # start of line, right, delete the x, o
     edited = t.expect(FIGURES)
-    assert re.search(r"prompt: (\d+) tokens", edited) and re.search(r"> ?$", t.expect("> "))
-    count = [int(re.search(r"prompt: (\d+) tokens", s).group(1)) for s in (first, edited)]
+    assert re.search(r"prompt: (\d+) tokens?", edited) and re.search(r"> ?$", t.expect("> "))
+    count = [int(re.search(r"prompt: (\d+) tokens?", s).group(1)) for s in (first, edited)]
     assert count[1] <= count[0]  # a new conversation: no longer a prompt than the first
     t.send("\x04")
     assert t.end() == 0
@@ -526,6 +526,32 @@ def test_ctrl_c_stops_the_answer_only(ie, smollm2):
     t.send("\x03")  # at the prompt: the line is cleared or nothing happens, but nobody leaves
     time.sleep(0.2)
     t.send("\r/quit\r")
+    assert t.end() == 0
+
+
+def test_chat_takes_any_character(ie, smollm2):
+    """Also in the C locale, whose encoding knows ASCII alone."""
+    tokens = {}
+    for text in ("Repeat: ", "Repeat: \u4f60\u597d \u00e9"):
+        ie.env["LANG"] = "C"
+        t = Terminal(ie, smollm2, "--chat", "--n", 2)
+        t.expect("> ")
+        t.send(text + "\r")
+        tokens[text] = int(re.search(r"prompt: (\d+) token", t.expect(FIGURES)).group(1))
+        t.send("\x04")
+        assert t.end() == 0
+    piped = ie.run(smollm2, "--chat", "--n", 2, input=text + "\n").stderr
+    assert tokens[text] == int(re.search(r"prompt: (\d+) token", piped).group(1)) > tokens["Repeat: "]
+
+
+def test_ctrl_c_at_the_prompt_drops_the_line(ie, model):
+    t = Terminal(ie, model, "--chat", "--n", 2)
+    t.expect("> ")
+    t.send("abc\x03")
+    t.expect("> ")
+    t.send("one\r")
+    assert "abc" not in t.expect(FIGURES)
+    t.send("\x04")
     assert t.end() == 0
 
 
@@ -571,3 +597,41 @@ def test_signals_end_a_run(ie, smollm2):
     time.sleep(1)
     p.send_signal(signal.SIGINT)
     assert p.wait(20) == -signal.SIGINT
+
+
+def test_interrupted_run_keeps_what_it_has(ie, smollm2):
+    p = subprocess.Popen([ie.path("ie-run"), str(smollm2), "--tokens", "1", "--n", "5000", "--json"], env=ie.env, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    time.sleep(1.5)
+    p.send_signal(signal.SIGINT)
+    out, _ = p.communicate(timeout=20)
+    obj = json.loads(out)
+    assert p.returncode == -signal.SIGINT and obj["stop"] == "cancelled" and 0 < len(obj["tokens"]) < 5000
+
+
+def test_closed_standard_input_is_not_another_file(ie, model):
+    r = subprocess.run(["sh", "-c", 'exec "$0" "$1" -f - --tokenize <&-', ie.path("ie-run"), str(model)], capture_output=True, text=True, env=ie.env)
+    assert r.returncode == 1 and r.stdout == "" and "Bad file descriptor" in r.stderr
+
+
+def test_double_dash(ie, model, tmp_path):
+    odd = tmp_path / "-odd.gguf"
+    odd.symlink_to(model)
+    r = subprocess.run([ie.path("ie-run"), "-q", "--tokens", "1", "--n", "1", "--", "-odd.gguf"], cwd=tmp_path, env=ie.env, capture_output=True)
+    assert r.returncode == 0 and r.stdout
+
+
+@pytest.mark.parametrize("args, word", [
+    (["--chat", "--dump-logits", "x"], "--dump-logits"), (["--ppl", "--tokens", "1,2,3", "--dump-logits", "x"], "--dump-logits"),
+    (["--chat", "--no-template"], "--no-template"), (["--tokens", "1", "--system", "x"], "--system"),
+    (["-p", "x", "--system", "y", "--no-template"], "--system"), (["--tokenize"], "--tokenize: give"), (["--detokenize"], "--detokenize: give"),
+])
+def test_options_that_would_do_nothing(ie, model, args, word):
+    assert word in ie.fails(model, *args)
+
+
+def test_context_that_memory_allows(ie, smollm2):
+    """Where the system's estimate of free memory is too high, the context becomes shorter instead of failing."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (260 << 20, 260 << 20))  # noqa: E731
+    r = subprocess.run([ie.path("ie-run"), str(smollm2), "--tokens", "1", "--n", "2", "-t", "1"], env=ie.env, preexec_fn=limit, capture_output=True, text=True)
+    assert r.returncode == 0 and "what memory allows" in r.stderr, r.stderr
