@@ -234,6 +234,34 @@ def test_lanes():
         lab.run(LANES["permlanex16"], A, B, C, OLD, 0xFFFF, MEM)
 
 
+DPP = {(o, c, b): lab.add(f"v_mov_b32_e32 v8, v0\n{o}_dpp v8, v8, v8 {c} row_mask:0xf bank_mask:0xf {b}")
+       for o in ("v_add_f32", "v_max_num_f32", "v_min_i32", "v_or_b32") for c in ("row_shr:1", "row_xmask:4", "row_ror:3", "quad_perm:[1,0,3,2]", "row_share:2")
+       for b in ("", "bound_ctrl:1")}
+
+
+@pytest.mark.parametrize("key", DPP, ids=" ".join)
+def test_dpp_in_place(key):
+    """DPP with one register as both sources and destination: all lanes read before any writes. A lane whose source does not exist or is off is
+    not written; with bound_ctrl:1 it reads 0."""
+    op, ctrl, bound = key
+    f = {"v_add_f32": so.fp("add", 32), "v_max_num_f32": so.mnum(32, True), "v_min_i32": lambda x, y: min(so.s32(x), so.s32(y)), "v_or_b32": lambda x, y: x | y}[op]
+    source = {"row_shr:1": lambda l: l - 1 if l & 15 else None, "row_xmask:4": lambda l: l ^ 4, "row_ror:3": lambda l: l & 16 | (l - 3) & 15,
+              "quad_perm:[1,0,3,2]": lambda l: l ^ 1, "row_share:2": lambda l: l & 16 | 2}[ctrl]
+    a = [rnd.choice([v for v in ops.F_EDGE if not ops.nan_class(v, 32)]) if i & 1 else A[i] & 0xBFFFFFFF for i in range(N)]
+    for mask in (M32, 0):
+        out, _ = lab.run(DPP[key], a, B, C, OLD, mask, MEM)
+        for i in range(N):
+            src = source(i % 32)
+            x = a[(i & ~31) + src] if src is not None else 0
+            want = f(x & M32, a[i] & M32) & M32 if src is not None or bound else a[i] & M32
+            want, got = want if mask else OLD[i] & M32, int(out[i][0])
+            assert got == want or (ops.nan_class(got, 32) and ops.nan_class(want, 32)), (key, hex(mask), i, hex(got), hex(want))
+    if ctrl != "row_shr:1":
+        return
+    with pytest.raises(RuntimeError, match="not active"):  # strict mode reports a source that is off
+        lab.run(DPP[key], a, B, C, OLD, 0xFFF0FFF0, MEM)
+
+
 # ---- atomics: memory operand m, register operand(s)
 
 def fadd(m, a):
