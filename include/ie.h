@@ -132,7 +132,8 @@ typedef struct {
     const uint8_t *want_logits;       /* n long, or NULL: the last token of each sequence only */
 } ie_batch;
 
-/* Runs one batch. After success, ie_logits gives the rows asked for. On failure no sequence has changed length. */
+/* Runs one batch. After success, ie_logits gives the rows asked for. On failure no sequence has changed length; with recurrent
+ * layers, after IE_E_NUMERIC the batch's sequences have to begin anew (ie_seq_truncate to 0). */
 ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err);
 
 /* Logits (n_vocab floats) of batch element i of the last ie_eval, -1 for its last element (also after ie_prompt); NULL if they
