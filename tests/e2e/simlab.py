@@ -8,6 +8,8 @@ EXEC is the launch's during the case, and everything is waited for after it; `af
 """
 import ctypes
 import functools
+import random
+import struct
 
 import numpy as np
 
@@ -15,6 +17,11 @@ import simhip
 
 M32 = 2**32 - 1
 VCC = 0x5A5A3C0F
+MASKS = (M32, 0x0F0F7731, 0x80000000, 0)
+_rnd = random.Random(11)
+MEM = bytes(_rnd.getrandbits(8) for _ in range(4096))
+N = 64
+A, B, C, OLD = ([_rnd.getrandbits(64) for _ in range(N)] for _ in range(4))
 FRAME = """
 .globl {name}
 .p2align 8
@@ -137,3 +144,25 @@ class Lab:
             self.hip.lib.hipDeviceReset()
             for p in (src, dst, m):
                 self.hip.free(p)
+
+
+def dword(data, at):
+    return struct.unpack_from("<I", data, at)[0]
+
+
+def on(mask, lane):
+    return mask >> (lane & 31) & 1
+
+
+def old_row(i, old=OLD):
+    return [old[i] & M32, old[i] >> 32] * 4
+
+
+def check(lab, case, want, a=A, b=B, c=C, old=OLD, mem=MEM, masks=MASKS):
+    """want(lane, on) -> eight result dwords (None: any). Returns mem of the last mask."""
+    for mask in masks:
+        out, m = lab.run(case, a, b, c, old, mask, mem)
+        for i in range(len(a)):
+            for k, (g, w) in enumerate(zip(out[i].tolist(), want(i, on(mask, i)))):
+                assert w is None or g == w & M32, f"{case[0]}: exec {mask:#x} lane {i} dword {k}: {g:#x}, expected {w & M32:#x}"
+    return m
