@@ -1,6 +1,7 @@
 """Shared by the end-to-end tests: where the build and the models are, and running ie-run."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("IE_BUILD", ROOT / "build")).resolve()
 SMOLLM2 = ROOT / ".cache" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 sys.path.insert(0, str(ROOT / "tools"))
+
+
+# A run started in the background has Ctrl-C ignored, and so would have the programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Runner:
