@@ -471,6 +471,16 @@ class Terminal:
         self.seen += m.end()
         return text
 
+    def prompt(self):
+        """Waits until a line is being read: the prompt is there, and the terminal has been handed to the line editor."""
+        self.expect("> ")
+        until = time.monotonic() + 20
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            if time.monotonic() > until:
+                pytest.fail(f"no line is being read: {self.out!r}")
+            time.sleep(0.02)
+        time.sleep(0.2)
+
     def send(self, text):
         os.write(self.master, text.encode())
 
@@ -538,6 +548,7 @@ def test_chat_takes_any_character(ie, smollm2):
         t.expect("> ")
         t.send(text + "\r")
         tokens[text] = int(re.search(r"prompt: (\d+) token", t.expect(FIGURES)).group(1))
+        t.prompt()
         t.send("\x04")
         assert t.end() == 0
     piped = ie.run(smollm2, "--chat", "--n", 2, input=text + "\n").stderr
@@ -546,11 +557,12 @@ def test_chat_takes_any_character(ie, smollm2):
 
 def test_ctrl_c_at_the_prompt_drops_the_line(ie, model):
     t = Terminal(ie, model, "--chat", "--n", 2)
-    t.expect("> ")
+    t.prompt()
     t.send("abc\x03")
-    t.expect("> ")
+    t.prompt()
     t.send("one\r")
     assert "abc" not in t.expect(FIGURES)
+    t.prompt()
     t.send("\x04")
     assert t.end() == 0
 
