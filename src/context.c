@@ -153,7 +153,6 @@ void ie_ctx_free(ie_ctx *c) {
 
 int32_t ie_ctx_size(const ie_ctx *c) { return c->n_ctx; }
 const ie_model *ie_ctx_model(const ie_ctx *c) { return c->m; }
-int32_t ie_ctx_last_row(const ie_ctx *c) { return (int32_t)c->n_last - 1; }
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
 
@@ -354,7 +353,7 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
 }
 
 const float *ie_logits(ie_ctx *c, int32_t i) {
-    if (i == -1) i = ie_ctx_last_row(c);
+    if (i == -1) i = (int32_t)c->n_last - 1;
     if (!c->logits_at || i < 0 || i >= (int32_t)c->n_last || c->logits_row[i] < 0) return NULL;
     return c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
 }
