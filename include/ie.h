@@ -169,6 +169,12 @@ void ie_snapshot_free(ie_snapshot *s);         /* NULL is allowed */
 
 /* ---- sampling ----------------------------------------------------------------------------------------------------- */
 
+/* Added to a token's logit; -INFINITY forbids the token. */
+typedef struct {
+    int32_t token;
+    float bias;
+} ie_bias;
+
 typedef struct {
     float temp;           /* 0 = greedy */
     int32_t top_k;        /* 0 = no limit */
@@ -176,15 +182,29 @@ typedef struct {
     float repeat_penalty; /* 1 = none; on the last repeat_last tokens */
     int32_t repeat_last;
     uint64_t seed;
+    /* On tokens that the output so far holds: presence once, frequency for each time. 0 = none. */
+    float presence_penalty, frequency_penalty;
+    const ie_bias *bias;  /* n_bias of them, or NULL; owned by the caller */
+    int32_t n_bias;
 } ie_sampling;
 
 void ie_sampling_default(ie_sampling *s);
 
 /* Chooses a token from one row of logits. index is the number of the output token: one random number is drawn for each,
- * from the seed and the index alone (docs/NUMERICS.md). history (n_history ids, newest last) serves the penalties.
- * IE_E_NUMERIC if no logit is finite. */
+ * from the seed and the index alone (docs/NUMERICS.md). history (n_history ids, newest last) serves the penalties; its last
+ * `index` ids are the output so far. IE_E_NUMERIC if no logit is finite. */
 ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, const int32_t *history,
                     int32_t n_history, uint64_t index, int32_t *out, ie_error *err);
+
+typedef struct {
+    int32_t token;
+    float logprob; /* natural logarithm of its probability at temperature 1, all tokens allowed */
+} ie_token_prob;
+
+/* Log-probability of one token (-INFINITY where its logit is not finite), and the k likeliest tokens of the row, best first, ties
+ * by lower id: top has room for k, *n_top is their number (fewer than k where fewer logits are finite). k may be 0. */
+ie_status ie_logprobs(const float *logits, int32_t n_vocab, int32_t token, int32_t k, float *logprob, ie_token_prob *top,
+                      int32_t *n_top, ie_error *err);
 
 /* ---- generation --------------------------------------------------------------------------------------------------- */
 

@@ -29,6 +29,9 @@ static ie_status check(const ie_sampling *s, int32_t n_vocab, ie_error *err) {
     if (!(s->min_p >= 0 && s->min_p <= 1)) return ie_fail(err, IE_E_ARG, "min-p is %g, allowed are 0 to 1", (double)s->min_p);
     if (!(s->repeat_penalty > 0 && s->repeat_penalty < INFINITY))
         return ie_fail(err, IE_E_ARG, "repeat-penalty is %g, allowed are values above 0", (double)s->repeat_penalty);
+    if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
+        return ie_fail(err, IE_E_ARG, "presence and frequency penalty are %g and %g, allowed are finite numbers", (double)s->presence_penalty,
+                       (double)s->frequency_penalty);
     return IE_OK;
 }
 
@@ -108,15 +111,29 @@ static int32_t draw(const cand *c, int32_t n, float temp, double u) {
     return c[n - 1].id;
 }
 
-/* Divides positive and multiplies negative logits of the last tokens (Keskar et al. 2019, arXiv:1909.05858), once each. */
-static void penalise(float *x, int32_t n_vocab, const ie_sampling *s, const int32_t *history, int32_t n) {
+/* The repeat penalty divides positive and multiplies negative logits of the last tokens (Keskar et al. 2019,
+ * arXiv:1909.05858), once each. Presence and frequency penalties are taken off the logits of the output's tokens, then
+ * biases are added. count: n_vocab zeros, scratch. */
+static void penalise(float *x, int32_t n_vocab, const ie_sampling *s, const int32_t *history, int32_t n, uint64_t index, int32_t *count) {
     int32_t from = n > s->repeat_last ? n - s->repeat_last : 0;
-    for (int32_t i = from; i < n; i++) {
+    for (int32_t i = from; i < n && s->repeat_penalty != 1; i++) {
         int32_t id = history[i];
-        bool seen = id < 0 || id >= n_vocab;
-        for (int32_t j = from; j < i && !seen; j++) seen = history[j] == id;
-        if (!seen) x[id] = x[id] > 0 ? x[id] / s->repeat_penalty : x[id] * s->repeat_penalty;
+        if (id < 0 || id >= n_vocab || count[id]++) continue;
+        x[id] = x[id] > 0 ? x[id] / s->repeat_penalty : x[id] * s->repeat_penalty;
     }
+    memset(count, 0, (size_t)n_vocab * sizeof *count);
+    int32_t out = index < (uint64_t)n ? n - (int32_t)index : 0;
+    bool counts = s->presence_penalty != 0 || s->frequency_penalty != 0;
+    for (int32_t i = out; i < n && counts; i++)
+        if (history[i] >= 0 && history[i] < n_vocab) count[history[i]]++;
+    for (int32_t i = out; i < n && counts; i++) {
+        int32_t id = history[i];
+        if (id < 0 || id >= n_vocab || !count[id]) continue;
+        x[id] = x[id] - (s->presence_penalty + s->frequency_penalty * (float)count[id]);
+        count[id] = 0;
+    }
+    for (int32_t i = 0; i < s->n_bias; i++)
+        if (s->bias[i].token >= 0 && s->bias[i].token < n_vocab) x[s->bias[i].token] += s->bias[i].bias;
 }
 
 /* Temperature alone, over the whole vocabulary: the same token as draw() on all candidates in order, but only as many are
@@ -167,12 +184,41 @@ ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, 
     if (!err) err = &local;
     ie_status st = check(s, n_vocab, err);
     if (st) return st;
-    if (s->repeat_penalty == 1 || s->repeat_last <= 0 || n_history <= 0) return choose(s, logits, n_vocab, index, out, err);
+    bool repeat = s->repeat_penalty != 1 && s->repeat_last > 0 && n_history > 0;
+    bool counts = (s->presence_penalty != 0 || s->frequency_penalty != 0) && n_history > 0 && index > 0;
+    if (!repeat && !counts && s->n_bias <= 0) return choose(s, logits, n_vocab, index, out, err);
     float *x = ie_calloc((size_t)n_vocab, sizeof *x, "sampling", err);
-    if (!x) return err->code;
-    memcpy(x, logits, (size_t)n_vocab * sizeof *x);
-    penalise(x, n_vocab, s, history, n_history);
-    st = choose(s, x, n_vocab, index, out, err);
+    int32_t *count = x ? ie_calloc((size_t)n_vocab, sizeof *count, "sampling", err) : NULL;
+    if (count) {
+        memcpy(x, logits, (size_t)n_vocab * sizeof *x);
+        penalise(x, n_vocab, s, history, n_history, index, count);
+        st = choose(s, x, n_vocab, index, out, err);
+    } else {
+        st = IE_E_NOMEM;
+    }
+    free(count);
     free(x);
     return st;
+}
+
+ie_status ie_logprobs(const float *logits, int32_t n_vocab, int32_t token, int32_t k, float *logprob, ie_token_prob *list,
+                      int32_t *n_top, ie_error *err) {
+    if (n_vocab < 1 || token < 0 || token >= n_vocab) return ie_fail(err, IE_E_ARG, "token %d is not in the vocabulary of %d", token, n_vocab);
+    if (k < 0) return ie_fail(err, IE_E_ARG, "%d log-probabilities, allowed are 0 and above", k);
+    if (k > n_vocab) k = n_vocab;
+    int32_t best = argmax(logits, n_vocab);
+    if (best < 0) return ie_fail(err, IE_E_NUMERIC, "log-probabilities: no finite logit");
+    double max = (double)logits[best], total = 0;
+    for (int32_t i = 0; i < n_vocab; i++)
+        if (logits[i] >= -FLT_MAX) total += exp((double)logits[i] - max);
+    double log_total = log(total);
+    *logprob = logits[token] >= -FLT_MAX ? (float)((double)logits[token] - max - log_total) : -INFINITY;
+    *n_top = 0;
+    if (k == 0) return IE_OK;
+    cand *c = ie_calloc((size_t)k, sizeof *c, "log-probabilities", err);
+    if (!c) return IE_E_NOMEM;
+    *n_top = top(logits, n_vocab, k, c);
+    for (int32_t i = 0; i < *n_top; i++) list[i] = (ie_token_prob){c[i].id, (float)((double)c[i].v - max - log_total)};
+    free(c);
+    return IE_OK;
 }

@@ -212,6 +212,61 @@ static void repeat_penalty(void **state) {
     assert_true(x[0] == 4 && x[2] == -1); /* the caller's logits stay */
 }
 
+static void presence_frequency_and_bias(void **state) {
+    (void)state;
+    const float x[4] = {4, 3, 2.5f, -1};
+    const int32_t seen[6] = {1, 1, 1, 0, 0, 2}; /* the last `index` of them are output */
+    ie_sampling s = options(0);
+    ie_error err;
+    int32_t out;
+    s.presence_penalty = 1.2f;
+    assert_int_equal(ie_sample(&s, x, 4, seen, 6, 3, &out, &err), IE_OK);
+    assert_int_equal(out, 1); /* 4 - 1.2 < 3: 1 is of the prompt */
+    assert_int_equal(ie_sample(&s, x, 4, seen, 6, 0, &out, &err), IE_OK);
+    assert_int_equal(out, 0);
+    s.presence_penalty = 0, s.frequency_penalty = 0.4f;
+    assert_int_equal(ie_sample(&s, x, 4, seen, 5, 1, &out, &err), IE_OK);
+    assert_int_equal(out, 0); /* 4 - 0.4 > 3 */
+    assert_int_equal(ie_sample(&s, x, 4, seen, 6, 6, &out, &err), IE_OK);
+    assert_int_equal(out, 0); /* 4 - 0.8, 3 - 1.2, 2.5 - 0.4 */
+    s.frequency_penalty = -1;
+    assert_int_equal(ie_sample(&s, x, 4, seen, 6, 6, &out, &err), IE_OK);
+    assert_int_equal(out, 0); /* 4 + 2 against 3 + 3: the lower id */
+    const ie_bias bias[3] = {{0, -INFINITY}, {3, 6}, {99, 5}};
+    s = options(0), s.bias = bias, s.n_bias = 1;
+    assert_int_equal(ie_sample(&s, x, 4, NULL, 0, 0, &out, &err), IE_OK);
+    assert_int_equal(out, 1);
+    s.n_bias = 3;
+    assert_int_equal(ie_sample(&s, x, 4, NULL, 0, 0, &out, &err), IE_OK);
+    assert_int_equal(out, 3);
+    const ie_bias all[4] = {{0, -INFINITY}, {1, -INFINITY}, {2, -INFINITY}, {3, -INFINITY}};
+    s.bias = all, s.n_bias = 4;
+    assert_int_equal(ie_sample(&s, x, 4, NULL, 0, 0, &out, &err), IE_E_NUMERIC);
+}
+
+static void log_probabilities(void **state) {
+    (void)state;
+    const double p[4] = {0.25, 0.5, 0.125, 0.125};
+    float x[5], lp;
+    ie_token_prob best[5];
+    ie_error err;
+    int32_t n;
+    for (int i = 0; i < 4; i++) x[i] = (float)log(p[i]) + 3;
+    x[4] = -INFINITY;
+    assert_int_equal(ie_logprobs(x, 5, 0, 5, &lp, best, &n, &err), IE_OK);
+    assert_true(fabs((double)lp - log(0.25)) < 1e-6);
+    assert_int_equal(n, 4);
+    const int32_t order[4] = {1, 0, 2, 3};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(best[i].token, order[i]);
+        assert_true(fabs((double)best[i].logprob - log(p[order[i]])) < 1e-6);
+    }
+    assert_int_equal(ie_logprobs(x, 5, 4, 0, &lp, NULL, &n, &err), IE_OK);
+    assert_true(lp == -INFINITY && n == 0);
+    assert_int_equal(ie_logprobs(x, 5, 5, 0, &lp, NULL, &n, &err), IE_E_ARG);
+    assert_int_equal(ie_logprobs(x + 4, 1, 0, 0, &lp, NULL, &n, &err), IE_E_NUMERIC);
+}
+
 static void bad_options(void **state) {
     (void)state;
     const float x[2] = {1, 2};
@@ -240,6 +295,8 @@ int main(void) {
         cmocka_unit_test(a_function_of_seed_and_index),
         cmocka_unit_test(frequencies),
         cmocka_unit_test(repeat_penalty),
+        cmocka_unit_test(presence_frequency_and_bias),
+        cmocka_unit_test(log_probabilities),
         cmocka_unit_test(bad_options),
     };
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);

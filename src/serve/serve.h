@@ -1,0 +1,243 @@
+/* ie-serve's inside: what the HTTP layer (http.h), the API families (api_*.c) and the scheduler (sched.c) share.
+ *
+ *   event thread         reads requests; answers /health and /metrics itself
+ *   connection threads   one for each request at work: JSON, template, tokens → serve_submit → events → JSON or SSE
+ *   engine thread        owns the context: steps of decode batches and slices of prompts, sampling, text assembly
+ *
+ * A route table has one row for each endpoint; each API family is a file with its table. */
+#ifndef IE_SERVE_H
+#define IE_SERVE_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../base.h"
+#include "../gen/stop.h"
+#include "http.h"
+
+typedef struct serve serve;
+typedef struct serve_sched serve_sched;
+typedef struct serve_metrics serve_metrics;
+
+/* ---- options (src/app/serve_options.c) ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *model, *alias;
+    const char *host;
+    int32_t port;
+    const char *api_key, *api_key_file, *cors_origins;
+    const char *backend;
+    int32_t threads, parallel, ctx, chunk;
+    int32_t queue;            /* requests waiting for a slot at most */
+    double slice_ms;          /* bound of a prompt slice while others wait */
+    int32_t cache_mb;         /* recurrent snapshots kept for prefixes */
+    int32_t kv_mb;            /* KV pages; 0: enough for every slot at full length */
+    const char *cache_dir;
+    const char *template_file, *system;
+    int32_t max_body_mb, timeout_s, drain_s;
+    int32_t max_tokens;       /* a request's default limit, -1: the context */
+    const char *log_format;   /* "text", "json" */
+    bool metrics, no_cache, quiet, help, help_env, version, slots, no_page;
+    bool no_more;             /* behind "--" */
+} serve_opts;
+
+/* ---- a request to the scheduler -------------------------------------------------------------------------------------- */
+
+typedef enum { SERVE_GENERATE, SERVE_EMBED_MEAN, SERVE_EMBED_LAST } serve_kind;
+
+/* What is to be done with one prompt. Copied by serve_submit but for `prompt` and `grammar`, which it takes over. */
+typedef struct {
+    serve_kind kind;
+    int32_t *prompt;       /* n_prompt ids, malloc'ed; the scheduler frees them */
+    int32_t n_prompt;
+    int32_t n_stable;      /* the first n_stable tokens will begin the conversation's next prompt too (before the generation prompt) */
+    ie_sampling sampling;  /* bias list included; its arrays are copied */
+    int32_t max_tokens;    /* -1: until the context is full */
+    const ie_stop_text *stop; /* n_stop strings */
+    size_t n_stop;
+    int32_t n_probs;       /* -1: no log-probabilities; else of the chosen token and this many best ones (0 .. 20) */
+    bool prompt_probs;     /* log-probabilities of the prompt's tokens too (an SERVE_EV_PROMPT event for each token but the first) */
+    bool ignore_end;       /* go on behind end tokens */
+    bool no_cache;         /* neither use nor fill the prefix cache */
+    bool progress;         /* SERVE_EV_PROGRESS events while the prompt is evaluated */
+} serve_job;
+
+
+typedef enum { SERVE_STOP_END, SERVE_STOP_STRING, SERVE_STOP_LENGTH, SERVE_STOP_CTX } serve_reason;
+
+typedef struct {
+    serve_reason reason;
+    int stop;                /* index of the stop string that was met, -1 */
+    int32_t end_token;       /* the end token that was met, -1 */
+    int32_t n_prompt, n_cached, n_predicted;
+    double queue_s, prompt_s, predicted_s;
+} serve_result;
+
+typedef enum {
+    SERVE_EV_PROGRESS,  /* token: prompt tokens evaluated so far */
+    SERVE_EV_PROMPT,    /* one prompt token with its log-probability (prompt_probs) */
+    SERVE_EV_TOKEN,     /* one generated token; text: what has become ready (may be empty) */
+    SERVE_EV_EMBEDDING, /* vec */
+    SERVE_EV_DONE,      /* text: the rest; result. The job's last event */
+    SERVE_EV_ERROR,     /* err. The job's last event */
+} serve_ev_kind;
+
+typedef struct {
+    serve_ev_kind kind;
+    uint32_t index;      /* of the job within its submission */
+    int32_t token;
+    char *text;          /* whole UTF-8 characters, malloc'ed, NULL when n_text is 0 */
+    size_t n_text;
+    float logprob;
+    ie_token_prob *top;     /* n_top, best first, malloc'ed */
+    uint32_t n_top;
+    float *vec;          /* n_embd floats, malloc'ed, not normalised */
+    serve_result result;
+    ie_error err;
+} serve_event;
+
+/* ---- scheduler (sched.c) --------------------------------------------------------------------------------------------- */
+
+/* The events of one submission (one or several jobs) on their way from the engine thread to a connection thread: a bounded
+ * queue. A job whose reader does not keep up pauses; nothing is lost. */
+typedef struct serve_stream serve_stream;
+
+/* Hands n jobs over as one submission. NULL: *err says why (IE_E_FULL: the queue is full, answer 503; IE_E_ARG: a prompt that
+ * cannot fit or a bad parameter, answer 400); the prompts and grammars are freed in that case too. */
+serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err);
+/* Waits for the next event; false when every job has had its last one. The event's memory is the caller's: serve_event_free. */
+bool serve_next(serve_stream *st, serve_event *ev);
+void serve_event_free(serve_event *ev);
+/* Any thread: all jobs of the submission end within a step (with SERVE_EV_ERROR, IE_E_CANCELLED). The argument is a serve_stream:
+ * fits http_on_gone. */
+void serve_cancel(void *st);
+/* Cancels what still runs, waits until the scheduler has let go of it, frees. */
+void serve_stream_free(serve_stream *st);
+
+/* What /slots and /metrics show. */
+typedef struct {
+    int id;
+    bool busy, decoding;
+    int32_t n_prompt, n_done, n_cached, n_predicted;
+    uint64_t job;
+} serve_slot;
+
+/* ---- the server ------------------------------------------------------------------------------------------------------ */
+
+struct serve {
+    serve_opts opts;
+    ie_model *model;           /* NULL while loading */
+    ie_model_info info;
+    int32_t n_ctx;             /* positions a request may use */
+    serve_sched *sched;
+    http_server *http;
+    serve_metrics *metrics;
+    char *template_text;       /* --chat-template-file, or NULL */
+    size_t template_len;
+    const char *model_id;      /* as /v1/models names it */
+    int64_t started;           /* unix time */
+    _Atomic int phase;         /* serve_phase */
+};
+
+typedef enum { SERVE_LOADING, SERVE_READY, SERVE_DRAINING } serve_phase;
+
+/* ---- routes (route.c) ------------------------------------------------------------------------------------------------- */
+
+/* One request on its way through a handler. */
+typedef struct {
+    serve *s;
+    http_req *http;
+    json_t *body; /* the parsed body (an object) for routes that want one; freed by the router */
+} serve_call;
+
+enum {
+    ROUTE_OPEN = 1,   /* needs no API key */
+    ROUTE_MODEL = 2,  /* 503 while the model is loading */
+    ROUTE_BODY = 4,   /* a JSON object as body is required: 400 before the handler where it is not one */
+    ROUTE_QUICK = 8,  /* answered in the event thread: must not block */
+};
+
+typedef struct {
+    const char *method, *path; /* exact */
+    void (*handle)(serve_call *c);
+    unsigned flags;
+    const char *help; /* one line */
+} serve_route;
+
+/* Each family's table, ended by a row without a path. route.c lists the tables. */
+extern const serve_route serve_routes_openai[], serve_routes_llama[];
+
+bool serve_quick(void *user, http_req *r);
+void serve_handle(void *user, http_req *r);
+
+/* ---- answers (reply.c) ------------------------------------------------------------------------------------------------ */
+
+/* Takes the reference to obj. Numbers are written with as few digits as give the same value. */
+void serve_reply_json(serve_call *c, int status, json_t *obj);
+void serve_reply_text(serve_call *c, int status, const char *type, const char *text);
+/* {"error": {"code": status, "message": ..., "type": ..., "param": null}} as OpenAI words it. status 0: chosen by err->code. */
+void serve_reply_error(serve_call *c, int status, const ie_error *err);
+/* The same object, for streams and other families. */
+json_t *serve_error_json(int status, const ie_error *err);
+int serve_status_of(const ie_error *err);
+
+/* Server-sent events: begin, then "data: {json}\n\n" for each (event: NAME before it when name is not NULL). */
+void serve_sse_begin(serve_call *c);
+bool serve_sse(serve_call *c, const char *name, json_t *obj); /* takes the reference; false: the client has left */
+bool serve_sse_raw(serve_call *c, const char *data);          /* e.g. "[DONE]" */
+
+/* ---- JSON (json.c) ---------------------------------------------------------------------------------------------------- */
+
+/* Parses a request body: UTF-8, no duplicate keys, depth at most 128, NUL allowed in strings. */
+json_t *serve_json_parse(const char *s, size_t n, ie_error *err);
+bool serve_json_dump(const json_t *j, ie_buf *out, ie_error *err);
+/* Members of an object with their type and range; absent or null leaves *out as it is. IE_E_ARG names the member. */
+ie_status serve_get_bool(const json_t *o, const char *key, bool *out, ie_error *err);
+ie_status serve_get_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t *out, ie_error *err);
+ie_status serve_get_num(const json_t *o, const char *key, double min, double max, double *out, ie_error *err);
+/* NUL-terminated; points into the object. len may be NULL: then a NUL byte inside is refused. */
+ie_status serve_get_str(const json_t *o, const char *key, const char **out, size_t *len, ie_error *err);
+ie_status serve_get_obj(const json_t *o, const char *key, json_t **out, ie_error *err);
+ie_status serve_get_arr(const json_t *o, const char *key, json_t **out, ie_error *err);
+/* A JSON string of bytes; what is not UTF-8 becomes U+FFFD. */
+json_t *serve_json_text(const char *s, size_t n);
+
+/* ---- from requests to jobs (params.c, chat.c) ------------------------------------------------------------------------- */
+
+/* A job with the lists that it points to. */
+typedef struct {
+    serve_job job;
+    ie_stop_text stop[IE_STOP_MAX];
+    ie_bias *bias;
+} serve_params;
+
+/* Sampling, limits, stop strings, penalties, logit_bias, seed and cache_prompt: the members that all families share (OpenAI's
+ * and llama-server's names). The request's text must outlive the parameters. */
+ie_status serve_read_params(serve *s, const json_t *body, serve_params *p, ie_error *err);
+void serve_params_free(serve_params *p); /* what has not been handed over */
+
+/* Renders messages (and tools, chat_template_kwargs) through the chat template into p->job.prompt, n_prompt and n_stable. body
+ * holds "messages" in OpenAI's form; vars members that templates know are passed on. */
+ie_status serve_chat_prompt(serve *s, const json_t *body, serve_params *p, ie_error *err);
+/* The rendered text instead (apply-template); *text is malloc'ed. */
+ie_status serve_chat_text(serve *s, const json_t *body, char **text, size_t *n, ie_error *err);
+/* A text or an array of ids (or a mixture in llama-server's manner) as prompt. */
+ie_status serve_text_prompt(serve *s, const json_t *prompt, serve_params *p, ie_error *err);
+
+/* "stop", "length" as OpenAI's finish_reason. */
+const char *serve_finish(const serve_result *r);
+json_t *serve_usage(const serve_result *r);   /* prompt_tokens, completion_tokens, total_tokens, details */
+json_t *serve_timings(const serve_result *r); /* llama-server's names */
+/* Bytes of one token as text (invalid UTF-8 replaced) and as an array of numbers. */
+json_t *serve_token_text(serve *s, int32_t token);
+json_t *serve_token_bytes(serve *s, int32_t token);
+/* "chatcmpl-" and 24 random letters and digits. */
+void serve_new_id(const char *prefix, char out[64]);
+
+/* ---- log and metrics (log.c, metrics.c) ------------------------------------------------------------------------------- */
+
+/* One line on standard error, in the form that --log-format asks for; level: "info", "warn", "error". */
+void serve_log(serve *s, const char *level, const char *fmt, ...) IE_PRINTF(3, 4);
+
+#endif
