@@ -167,6 +167,54 @@ uint64_t ie_snapshot_bytes(const ie_snapshot *s);
 int32_t ie_snapshot_len(const ie_snapshot *s); /* tokens */
 void ie_snapshot_free(ie_snapshot *s);         /* NULL is allowed */
 
+/* ---- constrained output ------------------------------------------------------------------------------------------- */
+
+/* A *grammar* says which texts may be generated. It is bound to a model's vocabulary, may be shared by threads and by any number
+ * of matchers, and caches the masks of the states that were seen (bounded). A *matcher* follows one text, token by token.
+ *
+ *     x = ie_matcher_new(g, &err)
+ *     each token:  ie_matcher_mask(x, left, &mask, &err);  sampling.mask = mask;  ie_sample(...);  ie_matcher_accept(x, id, &err)
+ *     until        ie_matcher_done(x), an end token, or no token is left
+ *
+ * Control tokens are never allowed (unless a GBNF grammar names one), end tokens exactly where the text may end. */
+typedef struct ie_grammar ie_grammar;
+typedef struct ie_matcher ie_matcher;
+
+typedef enum {
+    IE_GRAMMAR_GBNF,        /* llama.cpp's grammar language; the text begins with rule "root" */
+    IE_GRAMMAR_JSON_SCHEMA, /* a JSON Schema: what cannot be guaranteed is refused by name */
+    IE_GRAMMAR_JSON_OBJECT, /* any JSON object; text is ignored (may be NULL) */
+} ie_grammar_kind;
+
+/* Compiles len bytes of text. NULL on failure: IE_E_FORMAT (malformed), IE_E_UNSUPPORTED (a schema keyword that cannot be
+ * guaranteed), IE_E_ARG (too large). The model must outlive the grammar. Owned by the caller; matchers keep what they need of it,
+ * so it may be freed before them. */
+ie_grammar *ie_grammar_new(const ie_model *m, ie_grammar_kind kind, const char *text, size_t len, ie_error *err);
+void ie_grammar_free(ie_grammar *g); /* NULL is allowed */
+
+/* A matcher at the beginning of a text. It belongs to one thread at a time. NULL on failure. */
+ie_matcher *ie_matcher_new(ie_grammar *g, ie_error *err);
+ie_matcher *ie_matcher_clone(const ie_matcher *x, ie_error *err); /* an independent copy, its way back included */
+void ie_matcher_free(ie_matcher *x);                              /* NULL is allowed */
+
+/* *mask: one bit for each of the model's n_vocab tokens (bit id % 64 of word id / 64), set where the token may come next. Valid
+ * until the next call with this matcher. left: tokens that may still come, this one included; only tokens are allowed after which
+ * the text can be completed within them. -1 = no limit. The promise holds from any state whose ie_matcher_shortest is at most
+ * left; where it is more, IE_E_FULL says how many tokens are needed. Nothing is allowed once an end token was accepted.
+ * IE_E_UNSUPPORTED: no token of the vocabulary can continue the text, or the grammar is too ambiguous. */
+ie_status ie_matcher_mask(ie_matcher *x, int32_t left, const uint64_t **mask, ie_error *err);
+/* Goes on by a token. IE_E_ARG, and nothing changes, if the grammar does not allow it here. */
+ie_status ie_matcher_accept(ie_matcher *x, int32_t token, ie_error *err);
+/* Takes the last n tokens back. IE_E_ARG, and nothing changes, if that is more than were accepted or more than 64. */
+ie_status ie_matcher_back(ie_matcher *x, int32_t n, ie_error *err);
+/* The text so far is complete: an end token is allowed, or was accepted. */
+int ie_matcher_complete(const ie_matcher *x);
+/* The text is complete and nothing but an end token can follow, or one was accepted. */
+int ie_matcher_done(const ie_matcher *x);
+/* *n: tokens that complete the text (without an end token): those of the shortest completion in bytes, cut into as few tokens as
+ * the vocabulary allows. INT32_MAX where that is beyond any budget. */
+ie_status ie_matcher_shortest(ie_matcher *x, int32_t *n, ie_error *err);
+
 /* ---- sampling ----------------------------------------------------------------------------------------------------- */
 
 /* Added to a token's logit; -INFINITY forbids the token. */
@@ -186,6 +234,7 @@ typedef struct {
     float presence_penalty, frequency_penalty;
     const ie_bias *bias;  /* n_bias of them, or NULL; owned by the caller */
     int32_t n_bias;
+    const uint64_t *mask; /* one bit for each token, set where it is allowed (ie_matcher_mask); NULL = all */
 } ie_sampling;
 
 void ie_sampling_default(ie_sampling *s);
@@ -214,6 +263,9 @@ typedef int (*ie_token_fn)(void *user, int32_t token, const char *bytes, size_t 
 
 typedef struct {
     ie_sampling sampling;
+    /* The output follows this grammar and is complete even where max_tokens or the context ends it (IE_E_FULL before the first
+     * token where they cannot suffice). It ends at end tokens and where nothing else can follow. NULL = free. */
+    ie_grammar *grammar;
     int32_t max_tokens;   /* -1 = until the context is full */
     int stop_at_end;      /* end at end-of-text and end-of-turn tokens (which are not handed out as text) */
     ie_token_fn on_token; /* may be NULL */

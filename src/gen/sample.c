@@ -1,4 +1,4 @@
-/* Sampling: penalties, then top-k, top-p, min-p, temperature, in that order (docs/NUMERICS.md).
+/* Sampling: penalties and biases, the mask, then top-k, top-p, min-p, temperature, in that order (docs/NUMERICS.md).
  *
  * Candidates are ordered by value descending, ties by lower id; that order decides what top-k keeps, how probabilities are
  * accumulated and which token a random number falls on. */
@@ -136,6 +136,16 @@ static void penalise(float *x, int32_t n_vocab, const ie_sampling *s, const int3
         if (s->bias[i].token >= 0 && s->bias[i].token < n_vocab) x[s->bias[i].token] += s->bias[i].bias;
 }
 
+static void forbid(float *x, int32_t n_vocab, const uint64_t *mask) {
+    for (int32_t i = 0; i < n_vocab; i += 64) {
+        uint64_t word = mask[i / 64];
+        if (word == UINT64_MAX) continue;
+        int32_t end = n_vocab - i < 64 ? n_vocab - i : 64;
+        for (int32_t k = 0; k < end; k++)
+            if (!(word >> k & 1)) x[i + k] = -INFINITY;
+    }
+}
+
 /* Temperature alone, over the whole vocabulary: the same token as draw() on all candidates in order, but only as many are
  * ordered as the random number needs. */
 static ie_status draw_all(const float *x, int32_t n_vocab, float temp, double u, int32_t *out, ie_error *err) {
@@ -186,12 +196,13 @@ ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, 
     if (st) return st;
     bool repeat = s->repeat_penalty != 1 && s->repeat_last > 0 && n_history > 0;
     bool counts = (s->presence_penalty != 0 || s->frequency_penalty != 0) && n_history > 0 && index > 0;
-    if (!repeat && !counts && s->n_bias <= 0) return choose(s, logits, n_vocab, index, out, err);
+    if (!repeat && !counts && s->n_bias <= 0 && !s->mask) return choose(s, logits, n_vocab, index, out, err);
     float *x = ie_calloc((size_t)n_vocab, sizeof *x, "sampling", err);
     int32_t *count = x ? ie_calloc((size_t)n_vocab, sizeof *count, "sampling", err) : NULL;
     if (count) {
         memcpy(x, logits, (size_t)n_vocab * sizeof *x);
         penalise(x, n_vocab, s, history, n_history, index, count);
+        if (s->mask) forbid(x, n_vocab, s->mask);
         st = choose(s, x, n_vocab, index, out, err);
     } else {
         st = IE_E_NOMEM;

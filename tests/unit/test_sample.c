@@ -267,6 +267,33 @@ static void log_probabilities(void **state) {
     assert_int_equal(ie_logprobs(x + 4, 1, 0, 0, &lp, NULL, &n, &err), IE_E_NUMERIC);
 }
 
+static void masked(void **state) {
+    (void)state;
+    enum { N = 130 };
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    uint64_t mask[3] = {1u << 5 | 1u << 7, 0, 2}; /* 5, 7, 129 */
+    ie_sampling s = options(0);
+    s.mask = mask;
+    assert_int_equal(sample(&s, x, N, 0), 129);
+    ie_bias b = {129, -INFINITY};
+    s.bias = &b, s.n_bias = 1;
+    assert_int_equal(sample(&s, x, N, 0), 7); /* biases come first, the mask cannot be undone by them */
+    b = (ie_bias){6, 1000};
+    mask[2] = 0;
+    assert_int_equal(sample(&s, x, N, 0), 7);
+    s.temp = 1000, s.bias = NULL, s.n_bias = 0;
+    bool seen[N] = {0};
+    for (uint64_t i = 0; i < 200; i++) seen[sample(&s, x, N, i)] = true;
+    for (int i = 0; i < N; i++) assert_int_equal(seen[i], i == 5 || i == 7);
+    s.top_k = 1; /* of what is allowed */
+    assert_int_equal(sample(&s, x, N, 3), 7);
+    ie_error err;
+    int32_t out;
+    mask[0] = 0;
+    assert_int_equal(ie_sample(&s, x, N, NULL, 0, 0, &out, &err), IE_E_NUMERIC);
+}
+
 static void bad_options(void **state) {
     (void)state;
     const float x[2] = {1, 2};
@@ -297,6 +324,7 @@ int main(void) {
         cmocka_unit_test(repeat_penalty),
         cmocka_unit_test(presence_frequency_and_bias),
         cmocka_unit_test(log_probabilities),
+        cmocka_unit_test(masked),
         cmocka_unit_test(bad_options),
     };
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
