@@ -145,6 +145,12 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
 fuzz: fuzz-build
 	@tools/run_fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
 
+# ---- proofs (docs/VERIFICATION.md) ---------------------------------------------------------------------------------
+
+# Every law of laws/ie_laws.h, for all inputs, on the text of core/ie_core.h.
+proofs:
+	@proofs/check.sh
+
 # ---- style --------------------------------------------------------------------------------------------------------
 
 C_FILES = $(shell find bench core examples include laws src tests tools -name '*.[ch]')
@@ -180,5 +186,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets fmt lint install dist bench clean
+.PHONY: all setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs fmt lint install dist bench clean
 .SECONDARY:

@@ -24,12 +24,17 @@
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
+/*@ assigns \nothing;
+    ensures \result != 0 <==> 1 <= rows <= IE_MAX_ROWS && 1 <= k <= IE_MAX_K; */
 static inline uint32_t ie_dims_ok(uint32_t rows, uint32_t k) {
     return rows >= 1u && rows <= IE_MAX_ROWS && k >= 1u && k <= IE_MAX_K;
 }
 /* Blocks of a row of k weights; a last partial block (float formats only) is padded with zeros. */
 static inline uint32_t ie_nblk(uint32_t k) { return (k + (IE_BLOCK - 1u)) / IE_BLOCK; }
 /* Tiles of a matrix; the last one is padded with zero rows. */
+/*@ requires rows <= IE_MAX_ROWS;
+    assigns \nothing;
+    ensures \result == (rows + 31) / 32; */
 static inline uint32_t ie_ntiles(uint32_t rows) { return (rows + (IE_TILE_ROWS - 1u)) / IE_TILE_ROWS; }
 /* Index of the unit (tile, super-block) in a matrix of nsb super-blocks a row: < 2^31 under ie_dims_ok. */
 static inline uint32_t ie_unit(uint32_t tile, uint32_t sb, uint32_t nsb) { return tile * nsb + sb; }

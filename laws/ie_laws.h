@@ -31,6 +31,7 @@ static inline uint32_t law_field(uint32_t w, uint32_t at, uint32_t width) { retu
 static inline int law_dims_ok(uint32_t rows, uint32_t k) {
     return (ie_dims_ok(rows, k) != 0u) == (rows - 1u < 2097152u && k - 1u < 65536u);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_tile_cover(uint32_t rows, uint32_t row) {
     if (!ie_dims_ok(rows, 1u) || row >= rows) return LAW_OUT;
     uint32_t tile = row / IE_TILE_ROWS, lane = row % IE_TILE_ROWS, n = ie_ntiles(rows);

