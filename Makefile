@@ -17,19 +17,19 @@ DEMO    := $(CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # The order of floating-point operations is part of the results (docs/NUMERICS.md): no contraction, no fast-math.
 NUMERIC := -ffp-contract=off -fno-math-errno -fno-trapping-math
-CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -Isrc
+CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -Isrc -Ikernels
 ALL_CFLAGS = -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) $(SANITIZE) -pthread -MMD -MP -fPIC
 # Debug positions of instrumented variables cost gcc more than all else (src/cpu/ops_portable.c: 56 of 64 s).
 IS_CLANG := $(findstring clang,$(CC))
 ifneq ($(SANITIZE),)
 ALL_CFLAGS += $(if $(IS_CLANG),,-fno-var-tracking-assignments)
 endif
-LIBS    := -ljansson -lpcre2-8 -lm -pthread
+LIBS    := -ljansson -lpcre2-8 -lm -ldl -pthread
 
 AVX512  := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
 AVX2    := -mavx2 -mfma -mf16c -mbmi2
 
-LIB_SRC := $(wildcard src/*.c src/quant/*.c src/model/*.c src/cpu/*.c src/gen/*.c src/text/*.c)
+LIB_SRC := $(wildcard src/*.c src/quant/*.c src/model/*.c src/cpu/*.c src/gpu/*.c src/gen/*.c src/text/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/app/*.c))
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))

@@ -1,0 +1,111 @@
+/* NVIDIA: the driver API of libcuda.so.1. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_int.h"
+
+#define MIN_CAPABILITY 80 /* sm_80 */
+
+static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
+
+/* CUdevice_attribute, CUjit_option and CUresult numbers. */
+enum { A_CLOCK = 13, A_UNITS = 16, A_MEM_CLOCK = 36, A_BUS = 37, A_L2 = 38, A_THREADS = 39, A_MAJOR = 75, A_MINOR = 76, A_SHARED = 81 };
+enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
+enum { NO_DEVICE = 100, MISMATCH = 803, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, NO_BINARY = 209 };
+
+static ie_status no_device(gpu_driver *d, int code, ie_error *err) {
+    if (code == MISMATCH)
+        return ie_fail(err, IE_E_DEVICE, "cuda: libcuda.so.1 and the NVIDIA kernel driver are of different versions: restart the machine");
+    if (code && code != NO_DEVICE) return gpu_check(d, code, GPU_DO_init, err);
+    return ie_fail(err, IE_E_DEVICE, "cuda: no NVIDIA GPU: the driver reports no device");
+}
+
+/* A number that stays 0 where the driver does not know it. */
+static uint32_t attribute(gpu_driver *d, int which, int device) {
+    int v = 0;
+    if (d->call.device_attribute(&v, which, device) || v < 0) v = 0;
+    return (uint32_t)v;
+}
+
+static ie_status card(gpu_driver *d, int32_t device, gpu_card *out, ie_error *err) {
+    int dev = 0;
+    size_t bytes = 0;
+    *out = (gpu_card){0};
+    ie_status st = gpu_check(d, d->call.device_get(&dev, device), GPU_DO_device_get, err);
+    if (!st) st = gpu_check(d, d->call.device_name(out->name, sizeof out->name, dev), GPU_DO_device_name, err);
+    if (!st) st = gpu_check(d, d->call.device_memory(&bytes, dev), GPU_DO_device_memory, err);
+    if (st) return st;
+    out->name[sizeof out->name - 1] = 0;
+    out->memory_bytes = bytes;
+    out->units = attribute(d, A_UNITS, dev);
+    out->waves_per_unit = attribute(d, A_THREADS, dev) / 32u;
+    out->lds_per_unit = attribute(d, A_SHARED, dev);
+    out->l2_bytes = attribute(d, A_L2, dev);
+    out->clock_khz = attribute(d, A_CLOCK, dev);
+    out->mem_clock_khz = attribute(d, A_MEM_CLOCK, dev);
+    out->bus_bits = attribute(d, A_BUS, dev);
+    snprintf(out->arch, sizeof out->arch, "sm_%u%u", attribute(d, A_MAJOR, dev), attribute(d, A_MINOR, dev));
+    return IE_OK;
+}
+
+static ie_status usable(const gpu_driver *d, int32_t device, const gpu_card *c, ie_error *err) {
+    (void)d;
+    if (strtoul(c->arch + 3, NULL, 10) >= MIN_CAPABILITY) return IE_OK;
+    return ie_fail(err, IE_E_DEVICE, "cuda: device %d (%s) is %s; this engine's kernels need sm_%d (Ampere) or later", device, c->name, c->arch,
+                   MIN_CAPABILITY);
+}
+
+static ie_status use(gpu_driver *d, int32_t device, ie_error *err) {
+    int dev = 0;
+    ie_status st = gpu_check(d, d->call.device_get(&dev, device), GPU_DO_device_get, err);
+    if (!st) st = gpu_check(d, d->call.context_retain(&d->context, dev), GPU_DO_context_retain, err);
+    if (st) return st;
+    st = gpu_check(d, d->call.context_set(d->context), GPU_DO_context_set, err);
+    if (st) d->call.context_release(dev);
+    return st;
+}
+
+static int bind(gpu_driver *d) { return d->call.context_set(d->context); }
+
+static void leave(gpu_driver *d) {
+    int dev = 0;
+    d->call.context_set(NULL);
+    if (d->call.device_get(&dev, d->device) == 0) d->call.context_release(dev);
+}
+
+/* The number after ".version " at the start of PTX: 7.8 came with CUDA 11.8, later ones have CUDA's number less 4. */
+static void ptx_version(const char *ptx, char *out, size_t n) {
+    const char *at = strstr(ptx, ".version ");
+    snprintf(out, n, "%.*s", at ? (int)strspn(at + 9, "0123456789.") : 1, at ? at + 9 : "?");
+}
+
+static ie_status module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err) {
+    char log[512] = "", version[16];
+    int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    int code = d->call.module_load(out, image, 2, options, values);
+    if (code == UNSUPPORTED_PTX) {
+        ptx_version(image, version, sizeof version);
+        return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) is too old: %s is PTX %s, which needs CUDA 11.8 or later",
+                       d->version / 1000, d->version % 1000 / 10, name, version);
+    }
+    log[sizeof log - 1] = 0;
+    log[strcspn(log, "\n")] = 0;
+    if (code == INVALID_PTX || code == NO_BINARY)
+        return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) cannot compile %s for %s: %s", d->version / 1000, d->version % 1000 / 10,
+                       name, d->card.arch, log);
+    return gpu_check(d, code, GPU_DO_module_load, err);
+}
+
+const gpu_vendor_ops gpu_cuda_ops = {
+    .libraries = libraries,
+    .missing = "the library libcuda.so.1 is not installed (it comes with NVIDIA's driver)",
+    .no_device = no_device,
+    .card = card,
+    .usable = usable,
+    .use = use,
+    .bind = bind,
+    .leave = leave,
+    .module_load = module_load,
+};
