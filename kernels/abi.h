@@ -33,4 +33,144 @@ _Static_assert(sizeof(ie_abi_batch) == 16 + 5 * 64 - 64 + 16, "the layout that k
 /* So that atomic max keeps the first op of the list (op < 2^31). */
 #define IE_ABI_BAD(op) (0xFFFFFFFFu - (uint32_t)(op))
 
+/* ---- outputs that several families share ---------------------------------------------------------------------------- */
+
+/* The f32 and Q8 outputs of an op (either may be absent: 0). */
+typedef struct {
+    IE_PTR(float) y;      /* row 0; y_ld floats between rows */
+    IE_PTR(uint32_t) q8;  /* blocks by ie_q8_at(row, block, nblk, group) */
+    IE_PTR(ie_abi_batch) batch;
+    uint32_t y_ld, nblk, group;
+    uint32_t bad;         /* IE_ABI_BAD(op) */
+} ie_abi_out;
+
+/* ---- rows.c ---------------------------------------------------------------------------------------------------------- */
+
+/* rmsnorm, quant, swiglu: rows of n values (swiglu: n gates, then n factors), x_ld floats apart. */
+typedef struct {
+    IE_PTR(const float) x;
+    IE_PTR(const float) w; /* rmsnorm */
+    ie_abi_out out;
+    uint32_t n, x_ld;
+    uint32_t shares;       /* workgroups that a row is shared out to */
+    float eps;
+} ie_abi_rows;
+
+/* rows: y[j] = x[batch.out[j]]. */
+typedef struct {
+    IE_PTR(const float) x;
+    IE_PTR(float) y;
+    IE_PTR(const ie_abi_batch) batch;
+    uint32_t n, x_ld, y_ld;
+} ie_abi_gather;
+
+/* ---- attn.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Where the keys and values of a layer lie. */
+typedef struct {
+    IE_PTR(uint16_t) kv;   /* f16: the layer's first KV head in page 0; K [hdp / 8][32][8], then V [32][hdp]; then the next head */
+    IE_PTR(const uint32_t) table;
+    uint64_t page_stride;  /* halves from page to page */
+    uint32_t per_seq;      /* pages in a sequence's table */
+} ie_abi_pages;
+
+typedef struct {
+    IE_PTR(float) x;       /* rows: n_head queries, n_kv keys, n_kv values of hd floats (q_stride for queries) */
+    IE_PTR(const float) q_norm; /* 0: none */
+    IE_PTR(const float) k_norm;
+    IE_PTR(const float) rope; /* [position][half](cos, sin) */
+    IE_PTR(const ie_abi_batch) batch;
+    ie_abi_pages pages;
+    uint32_t x_ld, n_head, n_kv, hd, q_stride, half, neox;
+    float eps;
+} ie_abi_rope;
+
+#define IE_ATTN_PAIRS 8u  /* (query head, token) pairs of a workgroup of ie_attn_kv */
+#define IE_ATTN_SPLIT_HD 256u /* largest head of the kernels that split */
+
+typedef struct {
+    IE_PTR(const float) q;  /* queries, q_stride floats apart; with gates: hd of query, then hd of gate */
+    IE_PTR(float) part;     /* partials: [token - t0][head][parts] of ie_attn_part_size(hd) floats */
+    IE_PTR(uint32_t) count; /* [IE_ABI_T][n_head], zero between launches */
+    ie_abi_out out;
+    ie_abi_pages pages;
+    uint32_t q_ld, n_head, n_kv, hd, q_stride, gated, window;
+    uint32_t t0, nt;        /* tokens of this launch */
+    uint32_t parts;         /* partials that there is room for, of a query */
+    uint32_t spw;           /* ie_attn_kv: partials of a workgroup */
+    float scale;
+} ie_abi_attn;
+
+/* Floats of one partial: hd padded to 8 of output, then its maximum and its sum. */
+static inline uint32_t ie_attn_part_size(uint32_t hd) { return (hd + 7u) / 8u * 8u + 8u; }
+
+/* IE_ATTN=check: *worst = max(*worst, largest |a - b| / largest |b|) of a head, as bits of a float >= 0. */
+typedef struct {
+    IE_PTR(const float) a;
+    IE_PTR(const float) b;
+    IE_PTR(uint32_t) worst;
+    uint32_t a_ld, b_ld, hd;
+} ie_abi_diff;
+
+/* ---- gdn.c ----------------------------------------------------------------------------------------------------------- */
+
+/* The step's tokens of one sequence: rows t0 .. t0 + n of the batch at positions pos .. (src/gdn_log.h). */
+typedef struct {
+    uint32_t seq, t0, n, pos, base, next;
+    uint32_t reserved[2];
+} ie_abi_gdn_block;
+
+/* Written before a step, at the beginning of the recurrent state's memory. */
+typedef struct {
+    uint32_t n;
+    uint32_t reserved[7];
+    ie_abi_gdn_block block[IE_ABI_T];
+} ie_abi_gdn;
+
+typedef struct {
+    IE_PTR(float) x;       /* rows q | k | v | z | beta | alpha, x_ld floats apart */
+    IE_PTR(float) state;   /* of sequence 0: [n_v][hd / 32][hd][32] */
+    IE_PTR(float) log;     /* of sequence 0: [IE_LOG_SLOTS + 4][log row] */
+    IE_PTR(float) pending; /* [block][IE_LOG_SLOTS][log row] */
+    IE_PTR(const ie_abi_gdn) step;
+    IE_PTR(const float) w;    /* conv: taps [channel][4]; gdn: norm [hd] */
+    IE_PTR(const float) gate; /* conv: ssm_a [n_v], then dt bias [n_v] */
+    ie_abi_out out;
+    uint64_t state_seq, log_seq; /* floats from sequence to sequence */
+    uint32_t x_ld, n_k, n_v, hd;
+    float eps, scale;
+} ie_abi_delta;
+
+/* ---- sample.c -------------------------------------------------------------------------------------------------------- */
+
+#define IE_TOPK_MAX 64u    /* candidates asked for */
+#define IE_TOPK_PARTS 64u  /* workgroups a row */
+#define IE_TOPK_KEYS 4096u /* keys that a workgroup can take */
+
+typedef struct {
+    float v;
+    int32_t id; /* -1: fewer finite logits than asked for */
+} ie_abi_cand;
+
+typedef struct {
+    IE_PTR(const float) x;     /* logits, x_ld floats apart */
+    IE_PTR(uint64_t) keys;     /* [row][IE_TOPK_PARTS][k] */
+    IE_PTR(ie_abi_cand) out;   /* [row][k] */
+    uint32_t n, x_ld, k;
+} ie_abi_topk;
+
+typedef struct {
+    float v, p; /* the largest logit, its softmax probability */
+    int32_t id; /* -1: no finite logit, or a largest one of +infinity */
+    uint32_t reserved;
+} ie_abi_best;
+
+typedef struct {
+    IE_PTR(const float) x;
+    IE_PTR(ie_abi_best) part;  /* [row][IE_TOPK_PARTS]; p is the sum of exp(x - v) there */
+    IE_PTR(uint32_t) count;    /* [row], zero between launches */
+    IE_PTR(ie_abi_best) out;   /* [row] */
+    uint32_t n, x_ld;
+} ie_abi_argmax;
+
 #endif
