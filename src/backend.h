@@ -57,6 +57,7 @@ typedef struct {
      * filled so far (they never change afterwards). */
     uint32_t rope_half;
     const float *rope;
+    uint32_t rope_rows; /* positions that the table has room for */
 } ie_state_desc;
 
 /* One step, as the context hands it over. Arrays are n long; out has n_out entries (indices of batch rows). */
@@ -69,16 +70,23 @@ typedef struct {
     uint32_t rope_n;            /* positions whose RoPE rows are filled */
 } ie_step;
 
+/* Rows [row0, row0 + n) of a matrix as word-major units (quant.h) to `units`: whole tiles, zeroed, that begin at row0, a
+ * multiple of 32; n is one too but at the matrix's end. May be called by several threads at a time. */
+typedef ie_status (*ie_rows_fn)(void *ctx, uint32_t row0, uint32_t n, uint32_t *units, ie_error *err);
+
 typedef struct {
     const char *name;
     void (*destroy)(ie_backend *be);
 
-    /* Weight memory: allocated once; a matrix is filled through map .. commit. The memory that map returns is zeroed and
-     * belongs to the backend; commit makes the range final. Several ranges may be open at once. */
-    ie_status (*weights_alloc)(ie_backend *be, uint64_t bytes, ie_error *err);
-    void *(*weights_map)(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err);
-    ie_status (*weights_commit)(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err);
+    /* Weight memory. alloc, once: gives every matrix and vector of w its place (off, bytes) in the backend's own layout, sets
+     * w->bytes and allocates; IE_E_NOMEM says what is needed and what is free, before anything is filled. fill: all of a
+     * matrix, by calls of rows from the backend's threads. vec: v->n floats. */
+    ie_status (*weights_alloc)(ie_backend *be, ie_weights *w, ie_error *err);
+    ie_status (*weights_fill)(ie_backend *be, const ie_mat *m, ie_rows_fn rows, void *ctx, ie_error *err);
+    ie_status (*weights_vec)(ie_backend *be, const ie_vec *v, const float *data, ie_error *err);
 
+    /* Bytes that a state of this description would take, and those that are free; *have 0: not known. */
+    void (*state_room)(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have);
     ie_status (*state_new)(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err);
     void (*state_free)(ie_backend *be, ie_state *st);
 
@@ -102,10 +110,6 @@ typedef struct {
     ie_status (*seq_load)(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err);
     ie_status (*page_save)(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err);
     ie_status (*page_load)(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err);
-    /* Free memory for weights and states in bytes, 0 = not known. */
-    uint64_t (*memory_free)(ie_backend *be);
-    /* Runs fn(ctx, i) for i in [0, n) on the backend's host threads (loading uses it too). */
-    void (*parallel)(ie_backend *be, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx);
     /* Prints the profile collected so far (IE_PROFILE) into out; nothing when profiling is off. */
     ie_status (*profile)(ie_backend *be, ie_buf *out, ie_error *err);
     const char *(*describe)(ie_backend *be); /* e.g. "cpu, avx512, 2 threads" */
@@ -113,7 +117,11 @@ typedef struct {
 
 struct ie_backend {
     const ie_backend_api *api;
+    uint32_t max_t; /* tokens of the largest step */
 };
+
+/* Gives every matrix and vector its offset (multiples of 256) and every matrix its bytes; w->bytes: their sum. */
+void ie_weights_place(ie_weights *w, uint64_t (*mat_bytes)(const ie_format *f, uint32_t rows, uint32_t cols));
 
 typedef struct {
     int threads; /* 0 = cores available to the process */

@@ -23,6 +23,7 @@ struct ie_ctx {
     ie_state *st;
     ie_exec_plan plan1, plan; /* for single tokens (a compact arena that stays in cache), and for up to max_t */
     int32_t n_ctx, n_seq, chunk;
+    int32_t max_t; /* tokens of a backend's step; longer batches are cut */
     uint32_t pages_per_seq, n_pages;
     uint32_t *page_table; /* [n_seq][pages_per_seq] */
     uint32_t *free_pages; /* stack */
@@ -34,39 +35,47 @@ struct ie_ctx {
     uint32_t *out;       /* batch rows whose logits were asked for */
     int32_t *logits_row; /* batch row -> row of logits, -1 */
     uint32_t n_out, n_last;
-    float *logits;       /* host copy, [n_out][n_vocab], when they do not stay in the arena */
+    float *logits;       /* host copy, [n_out][n_vocab] */
     size_t cap_logits;
-    const float *logits_at; /* where the rows are */
+    const float *logits_at; /* where the rows are; NULL with waiting: in the arena still, to be read when asked for */
+    bool waiting;
+    uint64_t waiting_at; /* arena offset */
 };
 
 /* ---- creation ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t state_bytes(const ie_ctx *c, int32_t n_ctx) {
-    uint64_t pages = (uint64_t)c->n_seq * (((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE);
-    return c->plan.arena_bytes + pages * ie_kv_page_bytes(&c->m->kv) + (uint64_t)c->n_seq * ie_gdn_seq_bytes(&c->m->gdn) + (uint64_t)n_ctx * c->m->hp.rope.dim * 4;
+static ie_state_desc describe(const ie_ctx *c, int32_t n_ctx) {
+    uint32_t pages = ((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE;
+    uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
+    return (ie_state_desc){.arena_bytes = arena, .kv = c->m->kv, .gdn = c->m->gdn, .n_pages = pages * (uint32_t)c->n_seq,
+                           .n_seq = (uint32_t)c->n_seq, .max_t = (uint32_t)c->max_t, .pages_per_seq = pages, .rope_half = c->m->hp.rope.dim / 2,
+                           .rope = c->rope, .rope_rows = (uint32_t)n_ctx};
 }
 
 /* The context's length: as asked, or the model's, or the most that memory holds. */
 static ie_status choose_ctx(ie_ctx *c, int32_t want, ie_error *err) {
-    uint64_t have = c->m->be->api->memory_free(c->m->be);
-    int32_t n = want ? want : (int32_t)c->m->hp.n_ctx_train;
-    while (have && !want && n > 2 * MIN_CTX && state_bytes(c, n) > have) n /= 2;
-    if (have && state_bytes(c, n) > have)
-        return ie_fail(err, IE_E_NOMEM, "a context of %d positions for %d sequence(s) needs %.2f GB, %.2f GB of memory are free", n,
-                       c->n_seq, (double)state_bytes(c, n) / 1e9, (double)have / 1e9);
-    c->n_ctx = n;
-    return IE_OK;
+    ie_backend *be = c->m->be;
+    for (int32_t n = want ? want : (int32_t)c->m->hp.n_ctx_train;; n /= 2) {
+        uint64_t need, have;
+        ie_state_desc d = describe(c, n);
+        be->api->state_room(be, &d, &need, &have);
+        c->n_ctx = n;
+        if (!have || need <= have) return IE_OK;
+        if (want || n <= 2 * MIN_CTX)
+            return ie_fail(err, IE_E_NOMEM, "a context of %d positions for %d sequence(s) needs %.2f GB, %.2f GB of memory are free", n,
+                           c->n_seq, (double)need / 1e9, (double)have / 1e9);
+    }
 }
 
-static ie_status alloc_host(ie_ctx *c, ie_error *err) {
+static ie_status alloc_host(ie_ctx *c, size_t batch, ie_error *err) {
     c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE;
     c->n_pages = c->pages_per_seq * (uint32_t)c->n_seq;
     c->page_table = ie_calloc(c->n_pages, sizeof *c->page_table, "page table", err);
     c->free_pages = ie_calloc(c->n_pages, sizeof *c->free_pages, "page table", err);
     c->seq = ie_calloc((size_t)c->n_seq, sizeof *c->seq, "sequences", err);
     c->rope = ie_calloc((size_t)c->n_ctx * c->m->hp.rope.dim, sizeof *c->rope, "rope table", err);
-    c->out = ie_calloc((size_t)c->chunk, sizeof *c->out, "batch", err);
-    c->logits_row = ie_calloc((size_t)c->chunk, sizeof *c->logits_row, "batch", err);
+    c->out = ie_calloc(batch, sizeof *c->out, "batch", err);
+    c->logits_row = ie_calloc(batch, sizeof *c->logits_row, "batch", err);
     if (!c->page_table || !c->free_pages || !c->seq || !c->rope || !c->out || !c->logits_row) return err->code;
     for (uint32_t i = 0; i < c->n_pages; i++) {
         c->page_table[i] = NO_PAGE;
@@ -93,19 +102,14 @@ static ie_status init(ie_ctx *c, const ie_ctx_params *p, ie_error *err) {
     if (st) return st;
     c->n_seq = p->n_seq ? p->n_seq : 1;
     c->chunk = p->chunk ? p->chunk : (int32_t)IE_MAX_T;
-    int32_t max_t = c->chunk < (int32_t)IE_DECODE_T ? (int32_t)IE_DECODE_T : c->chunk;
+    int32_t batch = c->chunk < (int32_t)IE_DECODE_T ? (int32_t)IE_DECODE_T : c->chunk;
+    c->max_t = batch < (int32_t)c->m->be->max_t ? batch : (int32_t)c->m->be->max_t;
     st = ie_model_plan(c->m, 1, &c->plan1, err);
-    if (!st) st = ie_model_plan(c->m, (uint32_t)max_t, &c->plan, err);
+    if (!st) st = ie_model_plan(c->m, (uint32_t)c->max_t, &c->plan, err);
     if (!st) st = choose_ctx(c, p->n_ctx, err);
-    int32_t chunk = c->chunk;
-    c->chunk = max_t;
-    if (!st) st = alloc_host(c, err);
-    c->chunk = chunk;
+    if (!st) st = alloc_host(c, (size_t)batch, err);
     if (st) return st;
-    uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
-    ie_state_desc d = {.arena_bytes = arena, .kv = c->m->kv, .gdn = c->m->gdn, .n_pages = c->n_pages, .n_seq = (uint32_t)c->n_seq,
-                       .max_t = (uint32_t)max_t, .pages_per_seq = c->pages_per_seq, .rope_half = c->m->hp.rope.dim / 2,
-                       .rope = c->rope};
+    ie_state_desc d = describe(c, c->n_ctx);
     return c->m->be->api->state_new(c->m->be, &d, &c->st, err);
 }
 
@@ -308,43 +312,65 @@ static void fill_rope(ie_ctx *c, const ie_batch *b) {
     c->rope_n = need;
 }
 
-/* Runs the head for all wanted rows and leaves logits_at pointing to them. */
-static ie_status run_head(ie_ctx *c, const ie_exec_plan *p, ie_step *step, ie_error *err) {
+/* Rows of logits of the last run to the end of the host copy, which holds n. */
+static ie_status keep_logits(ie_ctx *c, uint64_t at, uint32_t n, uint32_t rows, ie_error *err) {
     ie_backend *be = c->m->be;
     size_t row = c->m->hp.n_vocab;
-    c->logits_at = NULL;
-    if (c->n_out == 0) return IE_OK;
+    if (!ie_grow(&c->logits, &c->cap_logits, (n + rows) * row, sizeof(float), "logits", err)) return err->code;
+    c->logits_at = c->logits;
+    return be->api->read(be, c->st, at, c->logits + n * row, rows * row * sizeof(float), err);
+}
+
+/* One step of the backend: tokens [t0, t0 + n) of the batch, whose outputs are out[*done ..]. */
+static ie_status run_step(ie_ctx *c, const ie_batch *b, uint32_t t0, uint32_t n, uint32_t *done, ie_error *err) {
+    ie_backend *be = c->m->be;
+    const ie_exec_plan *p = n == 1 ? &c->plan1 : &c->plan;
+    uint32_t rows = 0, out[IE_MAX_T];
+    while (*done + rows < c->n_out && c->out[*done + rows] < t0 + n) out[rows] = c->out[*done + rows] - t0, rows++;
+    ie_step step = {.phase = b->phase, .n = n, .token = b->token + t0, .seq = b->seq + t0, .pos = b->pos + t0,
+                    .page_table = c->page_table, .rope_n = c->rope_n};
+    bool once = rows > 0 && rows <= IE_HEAD_ROWS; /* body and head in one run */
+    if (once) step.out = out, step.n_out = rows;
+    ie_status st = be->api->run(be, c->st, &c->m->w, &p->list, 0, once ? p->list.n : p->head_at, &step, err);
     uint64_t at = (uint64_t)p->logits * 256;
-    const float *direct = be->api->host_ptr(be, c->st, at);
-    bool copy = !direct || c->n_out > IE_HEAD_ROWS;
-    if (copy && !ie_grow(&c->logits, &c->cap_logits, c->n_out * row, sizeof(float), "logits", err)) return err->code;
-    for (uint32_t i = 0; i < c->n_out; i += IE_HEAD_ROWS) {
-        step->out = c->out + i;
-        step->n_out = c->n_out - i < IE_HEAD_ROWS ? c->n_out - i : IE_HEAD_ROWS;
-        ie_status st = be->api->run(be, c->st, &c->m->w, &p->list, p->head_at, p->list.n, step, err);
-        if (!st && copy) st = be->api->read(be, c->st, at, c->logits + i * row, step->n_out * row * sizeof(float), err);
-        if (st) return st;
+    if (st || !rows) return st;
+    if (once && rows == c->n_out) { /* they may stay where they are */
+        c->logits_at = be->api->host_ptr(be, c->st, at);
+        c->waiting = !c->logits_at;
+        c->waiting_at = at;
+        *done += rows;
+        return IE_OK;
     }
-    c->logits_at = copy ? c->logits : direct;
-    return IE_OK;
+    for (uint32_t i = 0, k; i < rows && !st; i += k, *done += k) {
+        k = rows - i < IE_HEAD_ROWS ? rows - i : IE_HEAD_ROWS;
+        step.out = out + i;
+        step.n_out = k;
+        if (!once) st = be->api->run(be, c->st, &c->m->w, &p->list, p->head_at, p->list.n, &step, err);
+        if (!st) st = keep_logits(c, at, *done, k, err);
+    }
+    return st;
 }
 
 ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
     ie_error local;
     if (!err) err = &local;
     c->logits_at = NULL;
+    c->waiting = false;
     ie_status st = check_batch(c, b, err);
     for (int32_t i = 0; i < b->n && !st; i++)
         if (i + 1 == b->n || b->seq[i + 1] != b->seq[i]) st = set_pages(c, b->seq[i], b->pos[i] + 1, err);
     if (st) return st;
     choose_rows(c, b);
     fill_rope(c, b);
-    const ie_exec_plan *p = b->n == 1 ? &c->plan1 : &c->plan;
-    ie_step step = {.phase = b->phase, .n = (uint32_t)b->n, .token = b->token, .seq = b->seq, .pos = b->pos,
-                    .page_table = c->page_table, .rope_n = c->rope_n};
-    st = c->m->be->api->run(c->m->be, c->st, &c->m->w, &p->list, 0, p->head_at, &step, err);
-    if (!st) st = run_head(c, p, &step, err);
-    if (st) return st;
+    uint32_t done = 0;
+    for (int32_t t = 0, n; t < b->n && !st; t += n) {
+        n = b->n - t < c->max_t ? b->n - t : c->max_t;
+        st = run_step(c, b, (uint32_t)t, (uint32_t)n, &done, err);
+    }
+    if (st) {
+        c->logits_at = NULL;
+        return st;
+    }
     for (int32_t i = 0; i < b->n; i++) {
         sequence *s = &c->seq[b->seq[i]];
         s->token[s->len++] = b->token[i];
@@ -352,10 +378,25 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
     return IE_OK;
 }
 
-const float *ie_logits(ie_ctx *c, int32_t i) {
+ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err) {
+    *out = NULL;
     if (i == -1) i = (int32_t)c->n_last - 1;
-    if (!c->logits_at || i < 0 || i >= (int32_t)c->n_last || c->logits_row[i] < 0) return NULL;
-    return c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
+    bool have = (c->logits_at || c->waiting) && i >= 0 && i < (int32_t)c->n_last && c->logits_row[i] >= 0;
+    if (!have) return ie_fail(err, IE_E_ARG, "the logits of batch element %d were not asked for", i);
+    ie_status st = c->waiting ? keep_logits(c, c->waiting_at, 0, c->n_out, err) : IE_OK;
+    if (st) {
+        c->logits_at = NULL;
+        return st;
+    }
+    c->waiting = false;
+    *out = c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
+    return IE_OK;
+}
+
+const float *ie_logits(ie_ctx *c, int32_t i) {
+    const float *row;
+    ie_error err;
+    return ie_ctx_logits(c, i, &row, &err) ? NULL : row;
 }
 
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user, ie_error *err) {

@@ -6,4 +6,7 @@
 
 const ie_model *ie_ctx_model(const ie_ctx *c);
 
+/* ie_logits with a reason where there are none. */
+ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../context.h"
 #include "app.h"
 
 #define DUMP_ROWS 64 /* prompt rows evaluated at once for --dump-logits */
@@ -118,7 +119,9 @@ static ie_status dump_prompt(ie_ctx *c, sink *s, const ie_model *m, const int32_
         for (int32_t i = 0; i < t; i++) seq[i] = 0, pos[i] = p + i, want[i] = 1;
         ie_batch b = {.phase = IE_PREFILL, .n = t, .token = ids + p, .seq = seq, .pos = pos, .want_logits = want};
         st = ie_eval(c, &b, err);
-        for (int32_t i = 0; i < t && !st; i++) dump_row(s->dump, p + i, ids[p + i], ie_logits(c, i), info.n_vocab);
+        const float *logits = NULL;
+        for (int32_t i = 0; i < t && !st; i++)
+            if (!(st = ie_ctx_logits(c, i, &logits, err))) dump_row(s->dump, p + i, ids[p + i], logits, info.n_vocab);
     }
     return st;
 }

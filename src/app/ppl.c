@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../context.h"
 #include "app.h"
 
 #define ROW_BYTES (64u << 20) /* logits kept at once */
@@ -42,7 +43,9 @@ static ie_status window(runner *r, const int32_t *ids, int32_t n, score *s, ie_e
         for (int32_t i = 0; i < t && !st; i++) {
             if (!r->want[i]) continue;
             if (ids[p + i + 1] >= r->n_vocab) return ie_fail(err, IE_E_ARG, "token %d is not in the vocabulary of %d", ids[p + i + 1], r->n_vocab);
-            s->nll += nll_of(ie_logits(r->c, i), r->n_vocab, ids[p + i + 1]);
+            const float *logits = NULL;
+            if ((st = ie_ctx_logits(r->c, i, &logits, err))) break;
+            s->nll += nll_of(logits, r->n_vocab, ids[p + i + 1]);
             s->scored++;
         }
     }

@@ -7,16 +7,21 @@
 #include "../env.h"
 #include "cpu.h"
 
+#define SLAB_BYTES (1u << 20) /* of a matrix that a thread fills at a time */
 #define KV_SLACK 64u /* bytes after the pages: vectors of V may reach beyond the last row */
 
 static cpu_backend *of(ie_backend *be) { return (cpu_backend *)(void *)be; }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------- */
 
-static ie_status weights_alloc(ie_backend *be, uint64_t bytes, ie_error *err) {
+static ie_status weights_alloc(ie_backend *be, ie_weights *w, ie_error *err) {
     cpu_backend *c = of(be);
     if (c->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
-    ie_status st = cpu_memory_get(&c->weight_memory, bytes, "weights", err);
+    ie_weights_place(w, ie_mat_bytes);
+    uint64_t have = ie_memory_available();
+    if (have && w->bytes > have)
+        return ie_fail(err, IE_E_NOMEM, "the weights need %.2f GB, %.2f GB of memory are free", (double)w->bytes / 1e9, (double)have / 1e9);
+    ie_status st = cpu_memory_get(&c->weight_memory, w->bytes, "weights", err);
     c->weights = c->weight_memory.p;
     c->weight_bytes = c->weight_memory.bytes;
     return st;
@@ -29,8 +34,42 @@ static ie_status weights_range(ie_backend *be, uint64_t off, uint64_t bytes, ie_
                    (unsigned long long)all);
 }
 
-static void *weights_map(ie_backend *be, uint64_t off, uint64_t bytes, ie_error *err) {
-    return weights_range(be, off, bytes, err) ? NULL : of(be)->weights + off;
+/* A matrix being filled: slabs of whole tiles, any thread takes any. */
+typedef struct {
+    const ie_mat *m;
+    uint8_t *units;
+    uint64_t slab_bytes;
+    uint32_t slab_rows;
+    ie_rows_fn rows;
+    void *ctx;
+    ie_error err; /* of the first slab that failed */
+    _Atomic int failed;
+} fill_job;
+
+static void fill_slab(void *ctx, uint32_t i) {
+    fill_job *j = ctx;
+    if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
+    ie_error err;
+    uint32_t row0 = i * j->slab_rows, n = j->m->rows - row0 < j->slab_rows ? j->m->rows - row0 : j->slab_rows;
+    if (j->rows(j->ctx, row0, n, (uint32_t *)(void *)(j->units + i * j->slab_bytes), &err) && !atomic_exchange(&j->failed, 1)) j->err = err;
+}
+
+static ie_status weights_fill(ie_backend *be, const ie_mat *m, ie_rows_fn rows, void *ctx, ie_error *err) {
+    ie_status st = weights_range(be, m->off, m->bytes, err);
+    if (st) return st;
+    uint64_t tile = ie_mat_bytes(m->fmt, IE_TILE_ROWS, m->cols);
+    uint32_t tiles = tile < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / tile) : 1;
+    fill_job j = {.m = m, .units = of(be)->weights + m->off, .slab_bytes = tiles * tile, .slab_rows = tiles * IE_TILE_ROWS, .rows = rows, .ctx = ctx};
+    ie_pool_for(of(be)->pool, (m->rows + j.slab_rows - 1u) / j.slab_rows, fill_slab, &j);
+    if (!j.failed) return IE_OK;
+    if (err) *err = j.err;
+    return j.err.code;
+}
+
+static ie_status weights_vec(ie_backend *be, const ie_vec *v, const float *data, ie_error *err) {
+    ie_status st = weights_range(be, v->off, (uint64_t)v->n * 4u, err);
+    if (!st && v->n) memcpy(of(be)->weights + v->off, data, (size_t)v->n * 4u);
+    return st;
 }
 
 /* ---- states -------------------------------------------------------------------------------------------------------- */
@@ -60,6 +99,12 @@ static ie_status state_check(const ie_state_desc *d, uint64_t *kv_bytes, ie_erro
         (d->kv.n_layer && !ie_kv_ok(d->n_pages, d->kv.n_layer, d->kv.n_kv)))
         return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)page);
     return IE_OK;
+}
+
+static void state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have) {
+    (void)be;
+    *need = d->arena_bytes + d->n_pages * ie_kv_page_bytes(&d->kv) + d->n_seq * ie_gdn_seq_bytes(&d->gdn);
+    *have = ie_memory_available();
 }
 
 static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err) {
@@ -191,13 +236,6 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t memory_free(ie_backend *be) {
-    (void)be;
-    return ie_memory_available();
-}
-
-static void parallel(ie_backend *be, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx) { ie_pool_for(of(be)->pool, n, fn, ctx); }
-
 static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     if (!cpu_gdn_check_print(&of(be)->gdn_check, out, err)) return IE_E_NOMEM;
     return of(be)->profile ? cpu_profile_print(of(be)->profile, out, err) : IE_OK;
@@ -217,8 +255,9 @@ static const ie_backend_api api = {
     .name = "cpu",
     .destroy = destroy,
     .weights_alloc = weights_alloc,
-    .weights_map = weights_map,
-    .weights_commit = weights_range,
+    .weights_fill = weights_fill,
+    .weights_vec = weights_vec,
+    .state_room = state_room,
     .state_new = state_new,
     .state_free = state_free,
     .run = run,
@@ -232,8 +271,6 @@ static const ie_backend_api api = {
     .seq_load = seq_load,
     .page_save = page_save,
     .page_load = page_load,
-    .memory_free = memory_free,
-    .parallel = parallel,
     .profile = profile,
     .describe = describe,
 };
@@ -256,7 +293,7 @@ ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err) {
     if (!threads) threads = (int)ie_cores_available();
     cpu_backend *c = ie_calloc(1, sizeof *c, "backend", err);
     if (!c) return NULL;
-    *c = (cpu_backend){.be = {&api}, .mm = ie_mm_of(level), .ops = ie_ops_of(level)};
+    *c = (cpu_backend){.be = {&api, IE_MAX_T}, .mm = ie_mm_of(level), .ops = ie_ops_of(level)};
     c->gdn_check.on = ie_env_on(IE_ENV_GDN_CHECK);
     snprintf(c->about, sizeof c->about, "cpu, %s, %d thread%s", ie_level_name(level), threads, threads == 1 ? "" : "s");
     c->pool = ie_pool_new((uint32_t)threads, err);

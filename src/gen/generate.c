@@ -51,8 +51,9 @@ static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_
                       const ie_gen_params *p, ie_gen_result *res, ie_error *err) {
     for (res->stop = IE_STOP_LENGTH; p->max_tokens < 0 || res->n_predicted < p->max_tokens;) {
         int32_t pos = (int32_t)t->n - 1, id;
-        const float *logits = ie_logits(c, -1);
-        ie_status st = ie_sample(&p->sampling, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), &id, err);
+        const float *logits;
+        ie_status st = ie_ctx_logits(c, -1, &logits, err);
+        if (!st) st = ie_sample(&p->sampling, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), &id, err);
         if (st) return st;
         if (p->on_logits) p->on_logits(p->user, pos, t->token[pos], logits, n_vocab);
         if (!push(t, id, err)) return err->code;

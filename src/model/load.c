@@ -1,5 +1,5 @@
 /* Weight loading: architectures register the tensors that they expect; then every matrix is streamed from the file in slabs
- * of rows, repacked by the backend's threads straight into weight memory, and nothing of the source is kept. */
+ * of rows, repacked on the backend's threads for its weight memory, and nothing of the source is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,6 @@
 #include "model.h"
 
 #define SLAB_BYTES (1u << 20) /* source bytes that a thread holds at once */
-#define ALIGN 256u
 
 typedef struct {
     const ie_gguf_tensor *tensor; /* NULL: zeros */
@@ -67,12 +66,6 @@ static ie_status unsupported(const ie_gguf_tensor *t, const char *what, const ch
                    t->name.s, type ? type : "unknown", t->type, what, allowed);
 }
 
-static uint64_t reserve(ie_weights *w, uint64_t bytes) {
-    uint64_t off = w->bytes;
-    w->bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return off;
-}
-
 static bool new_parts(source *s, uint32_t n, ie_error *err) {
     *s = (source){.n_parts = n, .parts = ie_calloc(n, sizeof(part), "weights", err)};
     return s->parts != NULL;
@@ -106,8 +99,6 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %llu rows of %u weights is beyond this engine's limits (%u rows, %u)",
                        mat->name, (unsigned long long)rows, mat->cols, IE_MAX_ROWS, IE_MAX_K);
     mat->rows = (uint32_t)rows;
-    mat->bytes = ie_mat_bytes(mat->fmt, mat->rows, mat->cols);
-    mat->off = reserve(w, mat->bytes);
     *out = (int32_t)w->n_mat - 1;
     return IE_OK;
 }
@@ -145,7 +136,6 @@ ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optio
         s->parts[i] = (part){t, count};
         v->n += count;
     }
-    v->off = reserve(w, (uint64_t)v->n * 4);
     *out = (int32_t)w->n_vec - 1;
     return IE_OK;
 }
@@ -181,104 +171,89 @@ ie_status ie_load_host_vec(ie_loader *l, const ie_part *p, float **out, ie_error
 
 /* ---- streaming ----------------------------------------------------------------------------------------------------- */
 
-/* One part of a matrix being filled: its rows in slabs, any thread takes any slab. */
+/* A matrix being filled, part after part. */
 typedef struct {
     const ie_gguf *g;
-    const ie_gguf_tensor *t;
-    const ie_format *from, *to; /* the file's format, and the one it is kept in */
-    uint32_t *units;
-    uint32_t cols, rows, row0, slab_rows, row_bytes;
-    ie_error err; /* of the first slab that failed */
-    int failed;
+    const ie_mat *mat;
+    const source *src;
 } job;
 
 /* Q6_K rows kept as Q8_0: dequantised, then ggml's Q8_0 rule (d = amax / 127 as f16, q = round(x / d)). */
-static void requant_row(const job *j, const uint8_t *src, uint32_t *unit6, float *x, uint8_t *q8) {
-    uint32_t nsb = j->cols / (j->from->blocks * IE_BLOCK);
-    for (uint32_t s = 0; s < nsb; s++) {
-        j->from->repack(src + (size_t)s * j->from->gguf_bytes, j->from->blocks * IE_BLOCK, unit6, 0);
-        j->from->dequant(unit6, 0, x + (size_t)s * j->from->blocks * IE_BLOCK);
-    }
-    for (uint32_t b = 0; b < j->cols / IE_BLOCK; b++) ie_q8_0_quantize(x + (size_t)b * IE_BLOCK, q8 + (size_t)b * 34);
-}
-
-static void fail_job(job *j, const ie_error *err) {
-    if (__atomic_exchange_n(&j->failed, 1, __ATOMIC_ACQ_REL) == 0) j->err = *err;
-}
-
-static void fill_slab(void *ctx, uint32_t i) {
-    job *j = ctx;
-    if (__atomic_load_n(&j->failed, __ATOMIC_ACQUIRE)) return;
-    ie_error err;
-    uint32_t r0 = i * j->slab_rows, n = j->rows - r0 < j->slab_rows ? j->rows - r0 : j->slab_rows;
-    uint8_t *raw = ie_calloc(n, j->row_bytes, "loading", &err);
-    bool convert = j->from != j->to;
-    uint32_t *unit = convert ? ie_calloc(j->from->unit_words, 4, "loading", &err) : NULL;
-    float *x = convert ? ie_calloc(j->cols, sizeof(float), "loading", &err) : NULL;
-    uint8_t *q8 = convert ? ie_calloc(j->cols / IE_BLOCK, 34, "loading", &err) : NULL;
-    if (!raw || (convert && (!unit || !x || !q8)) ||
-        ie_gguf_read(j->g, j->t, (uint64_t)r0 * j->row_bytes, raw, (uint64_t)n * j->row_bytes, &err)) {
-        fail_job(j, &err);
-    } else if (!convert) {
-        ie_repack_rows(j->to, j->cols, raw, n, j->row0 + r0, j->units);
-    } else {
-        for (uint32_t r = 0; r < n; r++) {
-            requant_row(j, raw + (size_t)r * j->row_bytes, unit, x, q8);
-            ie_repack_rows(j->to, j->cols, q8, 1, j->row0 + r0 + r, j->units);
+static ie_status requant_rows(const job *j, const ie_format *from, const uint8_t *raw, uint32_t n, uint32_t row0, uint32_t *units, ie_error *err) {
+    uint32_t cols = j->mat->cols, nsb = cols / (from->blocks * IE_BLOCK);
+    uint32_t *unit = ie_calloc(from->unit_words, 4, "loading", err);
+    float *x = ie_calloc(cols, sizeof *x, "loading", err);
+    uint8_t *q8 = ie_calloc(cols / IE_BLOCK, 34, "loading", err);
+    bool ok = unit && x && q8;
+    for (uint32_t r = 0; r < n && ok; r++) {
+        for (uint32_t s = 0; s < nsb; s++) {
+            from->repack(raw + ((size_t)r * nsb + s) * from->gguf_bytes, from->blocks * IE_BLOCK, unit, 0);
+            from->dequant(unit, 0, x + (size_t)s * from->blocks * IE_BLOCK);
         }
+        for (uint32_t b = 0; b < cols / IE_BLOCK; b++) ie_q8_0_quantize(x + (size_t)b * IE_BLOCK, q8 + (size_t)b * 34);
+        ie_repack_rows(j->mat->fmt, cols, q8, 1, row0 + r, units);
     }
-    free(raw);
     free(unit);
     free(x);
     free(q8);
+    return ok ? IE_OK : IE_E_NOMEM;
+}
+
+/* n rows of a part from its row r0 on to rows row0 .. of the tiles at units, as many at a time as SLAB_BYTES holds. */
+static ie_status part_rows(const job *j, const part *p, uint32_t r0, uint32_t n, uint32_t row0, uint32_t *units, ie_error *err) {
+    const ie_format *from = ie_format_of_ggml(p->tensor->type);
+    uint64_t row_bytes = p->tensor->bytes / p->tensor->ne[1];
+    uint32_t most = row_bytes < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / row_bytes) : 1;
+    if (most > n) most = n;
+    uint8_t *raw = ie_calloc(most, (size_t)row_bytes, "loading", err);
+    ie_status st = raw ? IE_OK : IE_E_NOMEM;
+    for (uint32_t done = 0, k; done < n && !st; done += k) {
+        k = n - done < most ? n - done : most;
+        st = ie_gguf_read(j->g, p->tensor, (r0 + done) * row_bytes, raw, k * row_bytes, err);
+        if (st) break;
+        if (from == j->mat->fmt) ie_repack_rows(from, j->mat->cols, raw, k, row0 + done, units);
+        else st = requant_rows(j, from, raw, k, row0 + done, units, err);
+    }
+    free(raw);
+    return st;
+}
+
+/* ie_rows_fn: the parts that rows [row0, row0 + n) lie in. */
+static ie_status give_rows(void *ctx, uint32_t row0, uint32_t n, uint32_t *units, ie_error *err) {
+    const job *j = ctx;
+    ie_status st = IE_OK;
+    uint32_t at = 0; /* the part's first row in the matrix */
+    for (uint32_t i = 0; i < j->src->n_parts && !st; i++) {
+        const part *p = &j->src->parts[i];
+        uint32_t from = row0 > at ? row0 : at, to = row0 + n < at + p->rows ? row0 + n : at + p->rows;
+        if (from < to) st = part_rows(j, p, from - at, to - from, from - row0, units, err);
+        at += p->rows;
+    }
+    return st;
 }
 
 static ie_status fill_mat(ie_loader *l, uint32_t index, ie_error *err) {
-    ie_backend *be = l->m->be;
-    const ie_mat *mat = &l->m->w.mat[index];
-    const source *s = &l->mat_src[index];
-    void *units = be->api->weights_map(be, mat->off, mat->bytes, err);
-    if (!units) return err->code;
-    uint32_t row0 = 0;
-    for (uint32_t i = 0; i < s->n_parts; i++) {
-        const ie_gguf_tensor *t = s->parts[i].tensor;
-        const ie_format *from = ie_format_of_ggml(t->type);
-        uint64_t row_bytes = t->bytes / t->ne[1];
-        job j = {.g = l->g, .t = t, .from = from, .to = mat->fmt, .units = units, .cols = mat->cols,
-                 .rows = s->parts[i].rows, .row0 = row0, .row_bytes = (uint32_t)row_bytes};
-        j.slab_rows = row_bytes * IE_TILE_ROWS >= SLAB_BYTES ? IE_TILE_ROWS
-                                                             : (uint32_t)(SLAB_BYTES / row_bytes / IE_TILE_ROWS * IE_TILE_ROWS);
-        be->api->parallel(be, (j.rows + j.slab_rows - 1) / j.slab_rows, fill_slab, &j);
-        if (j.failed) {
-            *err = j.err;
-            return err->code;
-        }
-        row0 += j.rows;
-    }
-    return be->api->weights_commit(be, mat->off, mat->bytes, err);
+    job j = {l->g, &l->m->w.mat[index], &l->mat_src[index]};
+    return l->m->be->api->weights_fill(l->m->be, j.mat, give_rows, &j, err);
 }
 
 static ie_status fill_vec(ie_loader *l, uint32_t index, ie_error *err) {
-    ie_backend *be = l->m->be;
     const ie_vec *v = &l->m->w.vec[index];
     const source *s = &l->vec_src[index];
-    float *dst = be->api->weights_map(be, v->off, (uint64_t)v->n * 4, err);
-    if (!dst) return err->code;
-    for (uint32_t i = 0; i < s->n_parts; i++) {
-        ie_status st = s->parts[i].tensor ? read_floats(l->g, s->parts[i].tensor, dst, s->parts[i].rows, err) : IE_OK;
-        if (st) return st;
-        dst += s->parts[i].rows;
+    float *data = ie_calloc(v->n, sizeof *data, "vector", err), *at = data;
+    ie_status st = data ? IE_OK : IE_E_NOMEM;
+    for (uint32_t i = 0; i < s->n_parts && !st; i++) {
+        if (s->parts[i].tensor) st = read_floats(l->g, s->parts[i].tensor, at, s->parts[i].rows, err);
+        at += s->parts[i].rows;
     }
-    return be->api->weights_commit(be, v->off, (uint64_t)v->n * 4, err);
+    if (!st) st = l->m->be->api->weights_vec(l->m->be, v, data, err);
+    free(data);
+    return st;
 }
 
 static ie_status fill(ie_loader *l, const ie_model_params *p, ie_error *err) {
     ie_model *m = l->m;
-    uint64_t have = m->be->api->memory_free(m->be);
-    if (have && m->w.bytes > have)
-        return ie_fail(err, IE_E_NOMEM, "the weights need %.2f GB, %.2f GB of memory are free", (double)m->w.bytes / 1e9,
-                       (double)have / 1e9);
-    ie_status st = m->be->api->weights_alloc(m->be, m->w.bytes, err);
+    ie_status st = m->be->api->weights_alloc(m->be, &m->w, err);
     for (uint32_t i = 0; i < m->w.n_vec && !st; i++) st = fill_vec(l, i, err);
     uint64_t done = 0;
     for (uint32_t i = 0; i < m->w.n_mat && !st; i++) {

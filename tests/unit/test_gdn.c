@@ -36,8 +36,7 @@ typedef struct {
 } rig;
 
 static float *new_vec(rig *r, uint32_t i, uint32_t n, float centre, float width) {
-    r->vec[i] = (ie_vec){n, r->w.bytes, "v"};
-    r->w.bytes += (n * 4u + 255u) / 256u * 256u;
+    r->vec[i] = (ie_vec){.n = n, .name = "v"};
     r->w.n_vec++;
     float *p = malloc(n * sizeof *p);
     for (uint32_t k = 0; k < n; k++) p[k] = centre + width * rndf();
@@ -63,12 +62,9 @@ static void rig_open(rig *r, ie_level level, uint32_t threads, uint32_t hd, cons
     r->taps = new_vec(r, 0, r->ch * 4, 0, 0.7f);
     r->gate = new_vec(r, 1, 2 * NV, -0.6f, 0.5f); /* ssm_a must be negative; dt bias may be anything */
     r->norm = new_vec(r, 2, hd, 1, 0.3f);
-    assert_int_equal(r->be->api->weights_alloc(r->be, r->w.bytes, &err), IE_OK);
+    assert_int_equal(r->be->api->weights_alloc(r->be, &r->w, &err), IE_OK);
     const float *host[] = {r->taps, r->gate, r->norm};
-    for (uint32_t i = 0; i < 3; i++) {
-        memcpy(r->be->api->weights_map(r->be, r->vec[i].off, r->vec[i].n * 4u, &err), host[i], r->vec[i].n * 4u);
-        assert_int_equal(r->be->api->weights_commit(r->be, r->vec[i].off, r->vec[i].n * 4u, &err), IE_OK);
-    }
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(r->be->api->weights_vec(r->be, &r->vec[i], host[i], &err), IE_OK);
     uint64_t arena = 0;
     for (uint32_t i = 0; i < LAYERS; i++) r->row[i] = place(&arena, MAX * r->ld), r->out[i] = place(&arena, MAX * NV * hd);
     r->q8 = place(&arena, (uint64_t)ie_q8_blocks(MAX, ie_nblk(NV * hd)) * IE_Q8_WORDS);

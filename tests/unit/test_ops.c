@@ -66,16 +66,12 @@ static void rig_close(rig *r) {
 }
 
 static int32_t add_vec(rig *r, uint32_t n) {
-    r->vec[r->w.n_vec] = (ie_vec){n, r->w.bytes, "v"};
-    r->w.bytes += (n * 4u + 255u) / 256u * 256u;
+    r->vec[r->w.n_vec] = (ie_vec){.n = n, .name = "v"};
     return (int32_t)r->w.n_vec++;
 }
 
 static int32_t add_mat(rig *r, ie_format_id f, uint32_t rows, uint32_t cols) {
-    const ie_format *fmt = &ie_formats[f];
-    uint64_t bytes = ie_mat_bytes(fmt, rows, cols);
-    r->mat[r->w.n_mat] = (ie_mat){fmt, rows, cols, r->w.bytes, bytes, "m"};
-    r->w.bytes += (bytes + 255u) / 256u * 256u;
+    r->mat[r->w.n_mat] = (ie_mat){.fmt = &ie_formats[f], .rows = rows, .cols = cols, .name = "m"};
     return (int32_t)r->w.n_mat++;
 }
 
@@ -91,16 +87,33 @@ static void add_op(rig *r, ie_op op) { assert_int_equal(ie_oplist_add(&r->l, &op
 
 static void rig_weights(rig *r) {
     ie_error err = {0};
-    assert_int_equal(r->be->api->weights_alloc(r->be, r->w.bytes, &err), IE_OK);
+    assert_int_equal(r->be->api->weights_alloc(r->be, &r->w, &err), IE_OK);
 }
 
 /* Fills a vector with 1 + noise, or a matrix with noise; returns host floats (owned by the caller). */
 static float *fill_vec(rig *r, int32_t v) {
     uint32_t n = r->vec[v].n;
-    float *p = r->be->api->weights_map(r->be, r->vec[v].off, n * 4u, NULL), *copy = malloc(n * 4u);
-    for (uint32_t i = 0; i < n; i++) p[i] = copy[i] = 1.0f + 0.25f * rndf();
-    assert_int_equal(r->be->api->weights_commit(r->be, r->vec[v].off, n * 4u, NULL), IE_OK);
+    float *copy = malloc(n * 4u);
+    for (uint32_t i = 0; i < n; i++) copy[i] = 1.0f + 0.25f * rndf();
+    assert_int_equal(r->be->api->weights_vec(r->be, &r->vec[v], copy, NULL), IE_OK);
     return copy;
+}
+
+typedef struct {
+    const ie_mat *m;
+    const uint16_t *h;
+} f16_source;
+
+static ie_status f16_rows(void *ctx, uint32_t row0, uint32_t n, uint32_t *units, ie_error *err) {
+    (void)err;
+    const f16_source *s = ctx;
+    ie_repack_rows(s->m->fmt, s->m->cols, (const uint8_t *)(s->h + (size_t)row0 * s->m->cols), n, 0, units);
+    return IE_OK;
+}
+
+static void set_mat(rig *r, int32_t m, const uint16_t *h) {
+    f16_source s = {&r->mat[m], h};
+    assert_int_equal(r->be->api->weights_fill(r->be, s.m, f16_rows, &s, NULL), IE_OK);
 }
 
 /* F16 matrix. */
@@ -112,7 +125,7 @@ static float *fill_mat(rig *r, int32_t m) {
         h[i] = ie_f32_to_f16(rndf());
         copy[i] = ie_f16_to_f32(h[i]);
     }
-    ie_repack_rows(a->fmt, a->cols, (const uint8_t *)h, a->rows, 0, r->be->api->weights_map(r->be, a->off, a->bytes, NULL));
+    set_mat(r, m, h);
     free(h);
     return copy;
 }
@@ -335,7 +348,7 @@ static void test_matmul(void **state) {
                 const ie_mat *m = &r.mat[parts[i]];
                 uint16_t h[R0 * K];
                 for (uint32_t k = 0; k < m->rows * K; k++) h[k] = ie_f32_to_f16(w[row * K + k]);
-                ie_repack_rows(m->fmt, K, (const uint8_t *)h, m->rows, 0, r.be->api->weights_map(r.be, m->off, m->bytes, NULL));
+                set_mat(&r, parts[i], h);
                 row += m->rows;
             }
             ie_off x = add_f32(&r, T * K), y = add_f32(&r, T * ALL), z = add_f32(&r, T * ALL), res = add_f32(&r, T * ALL);
