@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "env.h"
+#include "gen/grammar.h"
 #include "model/model.h"
 
 static char *copy_str(ie_str s) {
@@ -90,6 +91,7 @@ ie_model *ie_model_open(const char *path, const ie_model_params *params, ie_erro
 void ie_model_close(ie_model *m) {
     if (!m) return;
     if (m->be) m->be->api->destroy(m->be);
+    gr_vocab_free(m->constrain);
     ie_tokenizer_free(m->tok);
     ie_gguf_close(m->gguf);
     free(m->hp.rope.freq_factors);

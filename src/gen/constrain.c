@@ -1,0 +1,29 @@
+/* Grammars of models. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../model/model.h"
+#include "grammar.h"
+
+/* The model's vocabulary as a tree, made by whoever needs it first; two at once make two, and one is dropped. */
+static const gr_vocab *vocab_of(const ie_model *m, ie_error *err) {
+    struct gr_vocab *_Atomic *at = &((ie_model *)(uintptr_t)m)->constrain;
+    gr_vocab *have = atomic_load(at);
+    if (have) return have;
+    gr_vocab *v = gr_vocab_of(m->tok, m->be ? (int32_t)m->hp.n_vocab : 0, err);
+    if (!v || atomic_compare_exchange_strong(at, &have, v)) return v;
+    gr_vocab_free(v);
+    return have;
+}
+
+ie_grammar *ie_grammar_new(const ie_model *m, ie_grammar_kind kind, const char *text, size_t len, ie_error *err) {
+    ie_error local;
+    if (!err) err = &local;
+    if (!m->tok) {
+        ie_fail(err, IE_E_UNSUPPORTED, "the model file has no vocabulary, which constrained output needs");
+        return NULL;
+    }
+    const gr_vocab *v = vocab_of(m, err);
+    return v ? gr_compile(kind, text, len, v, err) : NULL;
+}
