@@ -60,5 +60,7 @@ ie_status app_render(const ie_model *m, const ie_run_opts *o, ie_error *err);
 
 ie_ctx *app_context(ie_model *m, const ie_run_opts *o, ie_error *err); /* says the length chosen in a line, unless quiet */
 ie_sampling app_sampling(const ie_run_opts *o);
+/* The grammar that was asked for; NULL without one. ie_grammar_free releases. */
+ie_status app_grammar(const ie_model *m, const ie_run_opts *o, ie_grammar **out, ie_error *err);
 
 #endif

@@ -36,7 +36,8 @@ static ie_status add_message(json_t *list, const char *role, const char *text, s
 }
 
 /* Evaluates the conversation and appends the answer to it. */
-static ie_status answer(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_buf *tmpl, json_t *list, app_bar *bar, ie_error *err) {
+static ie_status answer(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_buf *tmpl, ie_grammar *grammar, json_t *list, app_bar *bar,
+                        ie_error *err) {
     json_t *vars = json_pack("{s:O}", "messages", list);
     char *json = json_dumps(vars, JSON_COMPACT);
     json_decref(vars);
@@ -46,7 +47,7 @@ static ie_status answer(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_b
     ie_status st = ie_chat_render(m, tmpl->data, tmpl->len, json, strlen(json), 1, NULL, NULL, &ids, &n, err);
     free(json);
     turn t = {.bar = bar};
-    ie_gen_params p = {.sampling = app_sampling(o), .max_tokens = o->n, .stop_at_end = 1, .on_token = on_token,
+    ie_gen_params p = {.sampling = app_sampling(o), .grammar = grammar, .max_tokens = o->n, .stop_at_end = 1, .on_token = on_token,
                        .progress = on_progress, .user = &t};
     ie_gen_result r;
     app_interrupts_clear();
@@ -83,7 +84,7 @@ static char *read_line(bool tty) {
     return line;
 }
 
-static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_buf *tmpl, app_bar *bar, ie_error *err) {
+static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_buf *tmpl, ie_grammar *grammar, app_bar *bar, ie_error *err) {
     bool tty = isatty(STDIN_FILENO) != 0;
     json_t *list = json_array();
     ie_status st = start_over(o, list, err);
@@ -107,7 +108,7 @@ static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie
             if (tty) add_history(line);
             size_t before = json_array_size(list);
             st = add_message(list, "user", line, strlen(line), err);
-            if (!st) st = answer(m, c, o, tmpl, list, bar, err);
+            if (!st) st = answer(m, c, o, tmpl, grammar, list, bar, err);
             if (st == IE_E_FULL) { /* the conversation goes on without this message */
                 fprintf(stderr, "%s (/new starts over)\n", err->msg);
                 while (json_array_size(list) > before) json_array_remove(list, json_array_size(list) - 1);
@@ -127,8 +128,11 @@ ie_status app_chat(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *er
     ie_ctx *c = st ? NULL : app_context(m, o, err);
     if (!st && !c) st = err->code;
     app_interrupts(true);
-    if (!st) st = converse(m, c, o, &tmpl, bar, err);
+    ie_grammar *grammar = NULL;
+    if (!st) st = app_grammar(m, o, &grammar, err);
+    if (!st) st = converse(m, c, o, &tmpl, grammar, bar, err);
     app_interrupts(false);
+    ie_grammar_free(grammar);
     ie_buf_free(&tmpl);
     ie_ctx_free(c);
     return st;

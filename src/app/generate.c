@@ -166,7 +166,9 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
         st = s.dump ? dump_prompt(c, &s, m, ids, (int32_t)n, err)
                     : ie_fail(err, IE_E_IO, "file '%s': %s", o->dump_logits, strerror(errno));
     }
-    ie_gen_params p = {.sampling = app_sampling(o), .max_tokens = o->n_given ? o->n : app_from_text(o) ? -1 : 32,
+    ie_grammar *grammar = NULL;
+    if (!st) st = app_grammar(m, o, &grammar, err);
+    ie_gen_params p = {.sampling = app_sampling(o), .grammar = grammar, .max_tokens = o->n_given ? o->n : app_from_text(o) ? -1 : 32,
                        .stop_at_end = o->stop || app_from_text(o), .on_token = on_token, .on_logits = s.dump ? on_logits : NULL,
                        .progress = on_progress, .user = &s};
     ie_gen_result r;
@@ -180,6 +182,7 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
     if (!st) st = closed;
     app_bar_clear(bar);
     if (!st) st = report(m, o, &s, ids, n, out, &r, err);
+    ie_grammar_free(grammar);
     ie_buf_free(&s.text);
     ie_free(out);
     free(ids);

@@ -102,3 +102,19 @@ ie_status app_prompt_ids(const ie_model *m, const ie_run_opts *o, bool use_templ
     if (!st && *n > INT32_MAX) st = ie_fail(err, IE_E_ARG, "the prompt has %zu tokens, too many", *n);
     return st;
 }
+
+ie_status app_grammar(const ie_model *m, const ie_run_opts *o, ie_grammar **out, ie_error *err) {
+    const char *src = o->grammar ? o->grammar : o->json_schema;
+    bool text = src && strstr(src, o->grammar ? "::=" : "{"); /* what every grammar, every schema has in it; else it is a file's name */
+    ie_buf file = {0};
+    *out = NULL;
+    if (!src && !o->json_object) return IE_OK;
+    ie_status st = src && !text ? app_read_file(src, &file, err) : IE_OK;
+    if (!st) {
+        ie_grammar_kind kind = o->grammar ? IE_GRAMMAR_GBNF : src ? IE_GRAMMAR_JSON_SCHEMA : IE_GRAMMAR_JSON_OBJECT;
+        *out = ie_grammar_new(m, kind, text ? src : file.data, text ? strlen(src) : file.len, err);
+        if (!*out) st = err->code;
+    }
+    ie_buf_free(&file);
+    return st;
+}

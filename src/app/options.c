@@ -49,6 +49,9 @@ static const option table[] = {
     {O_FLOAT, "--repeat-penalty", 0, "X", AT(repeat_penalty), 1e-3, 1e3, "penalty on tokens seen lately (default 1: none)"},
     {O_INT, "--repeat-last", 0, "N", AT(repeat_last), 0, BIG, "how many tokens the penalty looks back (default 64)"},
     {O_U64, "--seed", 0, "S", AT(seed), 0, 0, "seed of the random numbers (default 0)"},
+    {O_STR, "--json-schema", 0, "SCHEMA", AT(json_schema), 0, 0, "the output is JSON that fits this schema: the schema itself or a file"},
+    {O_FLAG, "--json-object", 0, 0, AT(json_object), 0, 0, "the output is a JSON object"},
+    {O_STR, "--grammar", 0, "GBNF", AT(grammar), 0, 0, "the output follows a grammar in GBNF: the grammar itself or a file"},
     {O_GROUP, "Engine", 0, 0, 0, 0, 0, 0},
     {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto or cpu (default auto)"},
     {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads (default: the cores that the process may use)"},
@@ -168,6 +171,10 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
     if (o->system && !o->chat && !(generates && (o->prompt || o->prompt_file)))
         return ie_fail(err, IE_E_ARG, "--system goes with --chat and with generation from -p or -f");
     if (o->system && o->no_template) return ie_fail(err, IE_E_ARG, "--system needs the chat template: it cannot go with --no-template");
+    int limits = (o->grammar != NULL) + (o->json_schema != NULL) + o->json_object;
+    if (limits > 1) return ie_fail(err, IE_E_ARG, "only one of --grammar, --json-schema, --json-object can be given");
+    if (limits && !generates && !o->chat)
+        return ie_fail(err, IE_E_ARG, "--grammar, --json-schema and --json-object go with generation and --chat only");
     if (o->chat && o->json) return ie_fail(err, IE_E_ARG, "--chat has no JSON form");
     if (o->ppl_window && o->ppl_first >= o->ppl_window - 1)
         return ie_fail(err, IE_E_ARG, "option --ppl-first is %d, allowed are values below --ppl-window - 1 (%d)", o->ppl_first, o->ppl_window - 1);

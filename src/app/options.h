@@ -20,6 +20,8 @@ typedef struct {
     bool n_given;
     bool stop, no_template;
     double temp, top_p, min_p, repeat_penalty;
+    const char *grammar, *json_schema;
+    bool json_object;
     int32_t top_k, repeat_last;
     uint64_t seed;
     /* engine */

@@ -47,20 +47,31 @@ static ie_status step(ie_ctx *c, int32_t seq, int32_t token, int32_t pos, ie_err
     return ie_eval(c, &b, err);
 }
 
-static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_t n_prompt, const ie_model *m, stream *s,
+/* One token: masked by the grammar, if there is one, so that the text can be completed within `left` tokens. */
+static ie_status choose(ie_matcher *x, int32_t left, int32_t n_vocab, const tokens *t, int32_t n_prompt, const float *logits, const ie_gen_params *p,
+                        int32_t *id, ie_error *err) {
+    ie_sampling s = p->sampling;
+    ie_status st = x ? ie_matcher_mask(x, left, &s.mask, err) : IE_OK;
+    if (!st) st = ie_sample(&s, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), id, err);
+    if (!st && x) st = ie_matcher_accept(x, *id, err);
+    return st;
+}
+
+static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_t n_prompt, const ie_model *m, stream *s, ie_matcher *x,
                       const ie_gen_params *p, ie_gen_result *res, ie_error *err) {
     for (res->stop = IE_STOP_LENGTH; p->max_tokens < 0 || res->n_predicted < p->max_tokens;) {
-        int32_t pos = (int32_t)t->n - 1, id;
-        const float *logits;
-        ie_status st = ie_ctx_logits(c, -1, &logits, err);
-        if (!st) st = ie_sample(&p->sampling, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), &id, err);
+        int32_t pos = (int32_t)t->n - 1, id, left = ie_ctx_size(c) - pos;
+        if (p->max_tokens >= 0 && left > p->max_tokens - res->n_predicted) left = p->max_tokens - res->n_predicted;
+        const float *logits = ie_logits(c, -1);
+        ie_status st = choose(x, left, n_vocab, t, n_prompt, logits, p, &id, err);
         if (st) return st;
         if (p->on_logits) p->on_logits(p->user, pos, t->token[pos], logits, n_vocab);
         if (!push(t, id, err)) return err->code;
         res->n_predicted++;
-        bool end = p->stop_at_end && ie_token_is_end(m, id);
+        bool end = (p->stop_at_end || x) && ie_token_is_end(m, id);
         if (!end && (st = stream_add(s, id, err))) return st;
         bool stop = stream_send(s, p, id);
+        end = end || (x && ie_matcher_done(x));
         if (end || stop) {
             res->stop = end ? IE_STOP_END : IE_STOP_CALLER;
             return IE_OK;
@@ -89,13 +100,16 @@ ie_status ie_generate(ie_ctx *c, int32_t seq, const int32_t *prompt, int32_t n, 
     ie_status st = IE_OK;
     for (int32_t i = 0; i < n && !st; i++)
         if (!push(&t, prompt[i], err)) st = err->code;
+    ie_matcher *x = p->grammar && !st ? ie_matcher_new(p->grammar, err) : NULL;
+    if (p->grammar && !x && !st) st = err->code;
     if (!st) st = ie_seq_sync(c, seq, prompt, n, &res->n_cached, err);
     if (!st) st = ie_prompt(c, seq, prompt, n, p->progress, p->user, err);
     res->prompt_s = ie_now() - start;
     start = ie_now();
-    if (!st) st = loop(c, seq, (int32_t)m->hp.n_vocab, &t, n, m, &s, p, res, err);
+    if (!st) st = loop(c, seq, (int32_t)m->hp.n_vocab, &t, n, m, &s, x, p, res, err);
     res->predicted_s = ie_now() - start;
     if (!st) stream_send(&s, p, -1);
+    ie_matcher_free(x);
     ie_buf_free(&s.buf);
     if (!st && out) {
         memmove(t.token, t.token + n, (t.n - (size_t)n) * sizeof *t.token);
