@@ -127,6 +127,9 @@ typedef struct {
     ie_abi_gdn_block block[IE_ABI_T];
 } ie_abi_gdn;
 
+#define IE_GDN_HD_MAX 256u /* largest head */
+#define IE_GDN1_HD 128u    /* the head size of ie_gdn1 */
+
 typedef struct {
     IE_PTR(float) x;       /* rows q | k | v | z | beta | alpha, x_ld floats apart */
     IE_PTR(float) state;   /* of sequence 0: [n_v][hd / 32][hd][32] */

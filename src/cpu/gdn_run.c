@@ -1,32 +1,19 @@
-/* Recurrent layers (Gated DeltaNet): where a sequence's state stands, what a step replays and keeps, and a share's work.
- *
- * A sequence's state is stored at position `base`; the log holds the inputs of [base, end). A step that begins at position
- * pos replays [base, pos) and stores the state again at `next`:
- *   decode   next = pos + 1: the first token of a batch is always kept, any of the others may be dropped again;
- *   prefill  next = the beginning of the last segment of 32 positions, so that a segment's results do not depend on how a
- *            prompt was cut into batches.
+/* Recurrent layers (Gated DeltaNet): memory, and a share's work. What a step replays, stores and keeps: gdn_log.h.
  * CONV reads the log and writes what will be needed of it, each piece its own channels; GDN works on a state, a piece a
  * head. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../env.h"
+#include "../gdn_log.h"
 #include "cpu.h"
 #include "ie_math.h"
 
-#define SEGMENT 32u
+#define SEGMENT IE_GDN_SEGMENT
 #define RING IE_GDN_TAPS /* the inputs of the convolution before base: position p in row p mod 4 */
 #define PENDING IE_LOG_SLOTS
 
-typedef struct {
-    uint32_t base, end;
-} gdn_place;
-
-/* The tokens of one sequence in a step. */
-typedef struct {
-    uint32_t seq, t0, n; /* batch rows */
-    uint32_t pos, base, next;
-} gdn_block;
+typedef ie_gdn_block gdn_block;
 
 struct cpu_gdn {
     cpu_memory s;       /* [seq][layer][n_v][hd / 32][hd][32] */
@@ -34,19 +21,13 @@ struct cpu_gdn {
     cpu_memory pending; /* rows to be replayed in this step, as CONV leaves them: [block][PENDING][log row] */
     cpu_memory scratch; /* [thread][thread_floats] */
     uint64_t row, thread_floats;
-    gdn_place *at; /* [seq] */
-    gdn_block block[IE_MAX_T];
-    uint32_t n_block;
-    bool chunk;  /* prefill by segments */
-    bool open;   /* a step has been run in part */
-    bool last;   /* the run includes the list's last GDN op */
+    ie_gdn_log at;
+    bool chunk; /* prefill by segments */
 };
 
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
 static uint64_t head_floats(const ie_gdn_shape *s) { return (uint64_t)s->hd * s->hd; }
-static uint64_t layer_floats(const ie_gdn_shape *s) { return s->n_v * head_floats(s); }
-static uint64_t log_floats(const ie_gdn_shape *s) { return (PENDING + RING) * ie_gdn_log_row(s); }
 
 /* Scratch of a thread: a state, then a segment packed (q, k, v, results) and its kernel's own. */
 static uint64_t scratch_floats(const ie_gdn_shape *s) {
@@ -56,19 +37,18 @@ static uint64_t scratch_floats(const ie_gdn_shape *s) {
 ie_status cpu_gdn_new(const cpu_backend *cpu, ie_state *st, ie_error *err) {
     const ie_gdn_shape *s = &st->d.gdn;
     if (!s->n_layer) return IE_OK;
-    if (!s->hd || s->hd % 32u || s->hd > IE_GDN_MAX_HD || !s->n_k || !s->n_v || s->n_v % s->n_k || ie_gdn_channels(s) > IE_MAX_K)
-        return ie_fail(err, IE_E_UNSUPPORTED, "recurrent layers: %u value heads for %u key heads of size %u", s->n_v, s->n_k, s->hd);
+    ie_status rc = ie_gdn_shape_check(s, err);
+    if (rc) return rc;
     cpu_gdn *g = ie_calloc(1, sizeof *g, "recurrent state", err);
     if (!g) return IE_E_NOMEM;
     st->gdn = g;
     g->chunk = ie_env_on(IE_ENV_GDN_CHUNK) && !ie_env_text(IE_ENV_PREFILL);
     g->row = ie_gdn_log_row(s);
     g->thread_floats = scratch_floats(s);
-    g->at = ie_calloc(st->d.n_seq, sizeof *g->at, "recurrent state", err);
     uint64_t n = (uint64_t)st->d.n_seq * s->n_layer; /* below 2^38 */
-    ie_status rc = g->at ? IE_OK : IE_E_NOMEM;
-    if (!rc) rc = cpu_memory_get(&g->s, n * layer_floats(s) * 4u, "recurrent state", err);
-    if (!rc) rc = cpu_memory_get(&g->log, n * log_floats(s) * 4u, "recurrent state", err);
+    rc = ie_gdn_log_new(&g->at, st->d.n_seq, err);
+    if (!rc) rc = cpu_memory_get(&g->s, n * ie_gdn_state_floats(s) * 4u, "recurrent state", err);
+    if (!rc) rc = cpu_memory_get(&g->log, n * ie_gdn_log_floats(s) * 4u, "recurrent state", err);
     if (!rc) rc = cpu_memory_get(&g->scratch, ie_pool_threads(cpu->pool) * g->thread_floats * 4u, "recurrent state", err);
     return rc;
 }
@@ -80,17 +60,17 @@ void cpu_gdn_free(ie_state *st) {
     cpu_memory_put(&g->log);
     cpu_memory_put(&g->pending);
     cpu_memory_put(&g->scratch);
-    free(g->at);
+    ie_gdn_log_free(&g->at);
     free(g);
 }
 
 static float *state_at(const cpu_run *r, uint32_t seq, uint32_t layer, uint32_t head) {
     const ie_gdn_shape *s = &r->st->d.gdn;
-    return (float *)r->st->gdn->s.p + ((uint64_t)seq * s->n_layer + layer) * layer_floats(s) + head * head_floats(s);
+    return (float *)r->st->gdn->s.p + ((uint64_t)seq * s->n_layer + layer) * ie_gdn_state_floats(s) + head * head_floats(s);
 }
 static float *log_at(const cpu_run *r, uint32_t seq, uint32_t layer) {
     const ie_gdn_shape *s = &r->st->d.gdn;
-    return (float *)r->st->gdn->log.p + ((uint64_t)seq * s->n_layer + layer) * log_floats(s);
+    return (float *)r->st->gdn->log.p + ((uint64_t)seq * s->n_layer + layer) * ie_gdn_log_floats(s);
 }
 static float *pending_at(const cpu_run *r, uint32_t block, uint32_t i) {
     return (float *)r->st->gdn->pending.p + ((uint64_t)block * PENDING + i) * r->st->gdn->row;
@@ -98,71 +78,26 @@ static float *pending_at(const cpu_run *r, uint32_t block, uint32_t i) {
 
 /* ---- where sequences stand ------------------------------------------------------------------------------------------ */
 
-static bool is_gdn(const ie_op *op) { return op->kind == OP_CONV || op->kind == OP_GDN; }
-
-/* The blocks of the step; false in *any when the run holds no recurrent op. */
-static ie_status find_blocks(cpu_run *r, ie_error *err) {
+ie_status cpu_gdn_prepare(cpu_run *r, ie_error *err) {
     cpu_gdn *g = r->st->gdn;
-    const ie_step *s = r->step;
-    uint32_t pending = 0;
-    g->n_block = 0;
-    for (uint32_t t = 0, n; t < s->n; t += n) {
-        for (n = 1; t + n < s->n && s->seq[t + n] == s->seq[t];) n++;
-        uint32_t seq = (uint32_t)s->seq[t], pos = (uint32_t)s->pos[t], end = pos + n;
-        gdn_place at = pos ? g->at[seq] : (gdn_place){0, 0};
-        if (pos < at.base || pos > at.end)
-            return ie_fail(err, IE_E_ARG, "sequence %u: position %u; its recurrent state can go on from %u to %u", seq, pos, at.base, at.end);
-        uint32_t next = pos + 1u;
-        if (s->phase == IE_PREFILL) next = (end - 1u) / SEGMENT * SEGMENT > at.base ? (end - 1u) / SEGMENT * SEGMENT : at.base;
-        if (pos > at.base) pending = g->n_block + 1u;
-        g->block[g->n_block++] = (gdn_block){seq, t, n, pos, at.base, next};
-    }
-    uint64_t bytes = (uint64_t)pending * PENDING * g->row * 4u;
-    if (bytes <= g->pending.bytes) return IE_OK;
+    if (!g) return IE_OK;
+    ie_status rc = ie_gdn_log_prepare(&g->at, r->list, r->first, r->last, r->step, err);
+    uint64_t bytes = (uint64_t)g->at.n_replay * PENDING * g->row * 4u;
+    if (rc || bytes <= g->pending.bytes) return rc;
     cpu_memory_put(&g->pending);
     return cpu_memory_get(&g->pending, bytes, "recurrent state", err);
 }
 
-ie_status cpu_gdn_prepare(cpu_run *r, ie_error *err) {
-    cpu_gdn *g = r->st->gdn;
-    if (!g) return IE_OK;
-    g->n_block = 0;
-    g->last = false;
-    uint32_t first = r->list->n, last = 0;
-    for (uint32_t i = 0; i < r->list->n; i++)
-        if (is_gdn(&r->list->ops[i])) last = i, first = first < i ? first : i;
-    if (first >= r->last || last < r->first) return IE_OK;
-    g->last = last < r->last;
-    if (first >= r->first) g->open = false;
-    else if (!g->open) return ie_fail(err, IE_E_ARG, "list '%s': recurrent layers can only run from the first on", r->list->name ? r->list->name : "");
-    return find_blocks(r, err);
-}
-
 void cpu_gdn_commit(cpu_run *r, bool ok) {
-    cpu_gdn *g = r->st->gdn;
-    if (!g || !g->n_block) return;
-    g->open = ok && !g->last;
-    for (uint32_t b = 0; b < g->n_block && !g->open; b++) {
-        const gdn_block *k = &g->block[b];
-        /* After a failure some layers have moved on: the sequence has to begin anew. */
-        g->at[k->seq] = ok ? (gdn_place){k->next, k->pos + k->n} : (gdn_place){0, 0};
-    }
+    if (r->st->gdn) ie_gdn_log_commit(&r->st->gdn->at, ok);
 }
 
 ie_status cpu_gdn_rewind(ie_state *st, uint32_t seq, uint32_t pos, ie_error *err) {
-    cpu_gdn *g = st->gdn;
     if (seq >= st->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, st->d.n_seq - 1u);
-    if (!g) return IE_OK;
-    gdn_place *at = &g->at[seq];
-    if (pos == 0) *at = (gdn_place){0, 0};
-    if (pos < at->base || pos > at->end)
-        return ie_fail(err, IE_E_UNSUPPORTED, "sequence %u cannot go back to position %u; its recurrent state reaches %u to %u", seq, pos,
-                       at->base, at->end);
-    at->end = pos;
-    return IE_OK;
+    return st->gdn ? ie_gdn_log_rewind(&st->gdn->at, seq, pos, err) : IE_OK;
 }
 
-uint64_t cpu_gdn_bytes(const ie_state *st) { return st->gdn ? sizeof(gdn_place) + ie_gdn_seq_bytes(&st->d.gdn) : 0; }
+uint64_t cpu_gdn_bytes(const ie_state *st) { return st->gdn ? sizeof(ie_gdn_place) + ie_gdn_seq_bytes(&st->d.gdn) : 0; }
 
 /* Copies a sequence's state to (save) or from buf: place, states, logs. */
 ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_error *err) {
@@ -170,11 +105,11 @@ ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_e
     if (seq >= st->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, st->d.n_seq - 1u);
     if (!g) return IE_OK;
     const ie_gdn_shape *s = &st->d.gdn;
-    uint64_t state = s->n_layer * layer_floats(s) * 4u, log = s->n_layer * log_floats(s) * 4u;
+    uint64_t state = s->n_layer * ie_gdn_state_floats(s) * 4u, log = s->n_layer * ie_gdn_log_floats(s) * 4u;
     struct {
         void *p;
         uint64_t n;
-    } part[] = {{&g->at[seq], sizeof *g->at}, {(uint8_t *)g->s.p + seq * state, state}, {(uint8_t *)g->log.p + seq * log, log}};
+    } part[] = {{&g->at.at[seq], sizeof *g->at.at}, {(uint8_t *)g->s.p + seq * state, state}, {(uint8_t *)g->log.p + seq * log, log}};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         if (save) memcpy(buf, part[i].p, (size_t)part[i].n);
         else memcpy(part[i].p, buf, (size_t)part[i].n);
@@ -212,7 +147,7 @@ static void conv_row(const cpu_run *r, const ie_op *op, const conv_piece *p, uin
 /* The tokens to be replayed, from the log. */
 static void conv_pending(const cpu_run *r, const ie_op *op, const conv_piece *p, uint32_t block, const float *log) {
     static const float zeros[IE_GDN_MAX_HD];
-    const gdn_block *b = &r->st->gdn->block[block];
+    const gdn_block *b = &r->st->gdn->at.block[block];
     uint64_t row = r->st->gdn->row, ch = ie_op_channels(op);
     for (uint32_t i = 0; i < b->pos - b->base; i++) {
         uint32_t pos = b->base + i;
@@ -251,7 +186,7 @@ static void keep(const cpu_run *r, const ie_op *op, const conv_piece *p, const g
 
 static void conv_block(const cpu_run *r, const ie_op *op, const conv_piece *p, uint32_t block) {
     static const float zeros[IE_GDN_MAX_HD];
-    const gdn_block *b = &r->st->gdn->block[block];
+    const gdn_block *b = &r->st->gdn->at.block[block];
     float *log = log_at(r, b->seq, (uint32_t)op->kv_layer), before[2][3][IE_GDN_MAX_HD];
     float *rows = cpu_f32(r, op->src) + (uint64_t)b->t0 * op->src_ld + op->src_at;
     uint64_t gate_at = ie_op_channels(op) + (uint64_t)op->n_head * op->hd;
@@ -285,7 +220,7 @@ void cpu_conv_work(const cpu_run *r, const ie_op *op, uint32_t i0, uint32_t i1) 
         p.at[0] = key ? i * op->hd : (op->n_kv + i) * op->hd; /* value head j begins at (2 n_kv + j) hd */
         p.at[1] = (op->n_kv + i) * op->hd;
         for (uint32_t k = 0; k < p.n; k++) r->cpu->ops->conv_taps(taps + (uint64_t)p.at[k] * IE_GDN_TAPS, op->hd, p.taps[k]);
-        for (uint32_t b = 0; b < r->st->gdn->n_block; b++) conv_block(r, op, &p, b);
+        for (uint32_t b = 0; b < r->st->gdn->at.n_block; b++) conv_block(r, op, &p, b);
     }
 }
 
@@ -438,13 +373,13 @@ static void finish(cpu_run *r, const gdn_job *j) {
     }
 }
 
-uint32_t cpu_gdn_pieces(const cpu_run *r, const ie_op *op) { return r->st->gdn->n_block * op->n_head; }
+uint32_t cpu_gdn_pieces(const cpu_run *r, const ie_op *op) { return r->st->gdn->at.n_block * op->n_head; }
 
 void cpu_gdn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
     cpu_gdn *g = r->st->gdn;
     for (uint32_t i = i0; i < i1; i++) {
         uint32_t block = i / op->n_head, head = i % op->n_head;
-        const gdn_block *b = &g->block[block];
+        const gdn_block *b = &g->at.block[block];
         gdn_job j = {.op = op, .b = b, .head = head, .key_head = head % op->n_kv,
                      .pending = b->pos > b->base ? pending_at(r, block, 0) : NULL,
                      .rows = cpu_f32(r, op->src) + (uint64_t)b->t0 * op->src_ld + op->src_at,
