@@ -30,6 +30,9 @@ static inline uint32_t ie_dims_ok(uint32_t rows, uint32_t k) {
     return rows >= 1u && rows <= IE_MAX_ROWS && k >= 1u && k <= IE_MAX_K;
 }
 /* Blocks of a row of k weights; a last partial block (float formats only) is padded with zeros. */
+/*@ requires k <= IE_MAX_K;
+    assigns \nothing;
+    ensures \result == (k + 31) / 32; */
 static inline uint32_t ie_nblk(uint32_t k) { return (k + (IE_BLOCK - 1u)) / IE_BLOCK; }
 /* Tiles of a matrix; the last one is padded with zero rows. */
 /*@ requires rows <= IE_MAX_ROWS;
@@ -37,17 +40,29 @@ static inline uint32_t ie_nblk(uint32_t k) { return (k + (IE_BLOCK - 1u)) / IE_B
     ensures \result == (rows + 31) / 32; */
 static inline uint32_t ie_ntiles(uint32_t rows) { return (rows + (IE_TILE_ROWS - 1u)) / IE_TILE_ROWS; }
 /* Index of the unit (tile, super-block) in a matrix of nsb super-blocks a row: < 2^31 under ie_dims_ok. */
+/*@ requires tile <= IE_MAX_ROWS / 32 && sb < nsb <= IE_MAX_K / 32;
+    assigns \nothing;
+    ensures \result == tile * nsb + sb; */
 static inline uint32_t ie_unit(uint32_t tile, uint32_t sb, uint32_t nsb) { return tile * nsb + sb; }
 
 /* Inside a unit a *field* of n words a row starts at word `base` and takes n * 32 words. Where word w of row r lies: */
 /* word-major (CPU): a vector load takes word w of 16 or 8 consecutive rows. */
+/*@ requires base < 2048 && w < 32 && r < 32;
+    assigns \nothing;
+    ensures \result == base + w * 32 + r; */
 static inline uint32_t ie_field_wm(uint32_t base, uint32_t w, uint32_t r) { return base + w * IE_TILE_ROWS + r; }
 /* lane-major (GPU): a lane loads up to 4 words (16 bytes) of its row at once. */
+/*@ requires base < 2048 && w < n <= 32 && r < 32;
+    assigns \nothing;
+    ensures \result == base + w / 4 * 128 + r * \min(4, n - w / 4 * 4) + w % 4; */
 static inline uint32_t ie_field_lm(uint32_t base, uint32_t n, uint32_t w, uint32_t r) {
     uint32_t g = w / 4u, left = n - g * 4u, width = left < 4u ? left : 4u;
     return base + g * 4u * IE_TILE_ROWS + r * width + w % 4u;
 }
 /* A field of half-words (one f16 a row, 16 words in all; or element e of a row of f16 / bf16): half-word index. */
+/*@ requires base < 2048 && e < 32 && r < 32;
+    assigns \nothing;
+    ensures \result == base * 2 + e * 32 + r; */
 static inline uint32_t ie_field_half(uint32_t base, uint32_t e, uint32_t r) { return base * 2u + e * IE_TILE_ROWS + r; }
 
 /* ---- words, bytes, halves --------------------------------------------------------------------------------------- */
@@ -147,14 +162,24 @@ static inline uint32_t ie_bit_pack(uint32_t b) { return (b | b >> 7 | b >> 14 | 
 /* Word w (0..3) of block b (0..7) out of the nibbles of Q4_K and Q5_K: 4 groups of 64 weights, 32 bytes each, low
  * nibbles first. src: 128 bytes. *_at: the first byte read; bytes at .. at + 3 and, for the other half of the block, +
  * 16 .. + 19. */
+/*@ requires b < 8 && w < 4;
+    assigns \nothing;
+    ensures \result == b / 2 * 32 + 4 * w; */
 static inline uint32_t ie_q4k_at(uint32_t b, uint32_t w) { return b / 2u * 32u + 4u * w; }
+/*@ assigns \nothing;
+    ensures \result == 4 * (b % 2); */
 static inline uint32_t ie_q4k_shift(uint32_t b) { return 4u * (b % 2u); }
 static inline uint32_t ie_take_q4k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q4k_at(b, w), s = ie_q4k_shift(b);
     return ie_q4_pack((ie_load32(src + at) >> s) & 0x0F0F0F0Fu, (ie_load32(src + at + 16u) >> s) & 0x0F0F0F0Fu);
 }
 /* The same for Q6_K: 2 halves of 128 weights, 64 bytes each, low nibbles hold the first 64 weights. src: 128 bytes. */
+/*@ requires b < 8 && w < 4;
+    assigns \nothing;
+    ensures \result == b / 4 * 64 + b % 2 * 32 + 4 * w; */
 static inline uint32_t ie_q6k_at(uint32_t b, uint32_t w) { return b / 4u * 64u + b % 2u * 32u + 4u * w; }
+/*@ assigns \nothing;
+    ensures \result == 4 * (b / 2 % 2); */
 static inline uint32_t ie_q6k_shift(uint32_t b) { return 4u * (b / 2u % 2u); }
 static inline uint32_t ie_take_q6k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q6k_at(b, w), s = ie_q6k_shift(b);
@@ -162,7 +187,12 @@ static inline uint32_t ie_take_q6k(const uint8_t *src, uint32_t b, uint32_t w) {
 }
 /* Word w (0..1) of block b out of the 2-bit planes of Q2_K, Q3_K (qs) and Q6_K (qh): 2 halves of 128 weights, 32 bytes
  * each; byte i holds weights i, i + 32, i + 64, i + 96 of its half. src: 64 bytes, of which at .. at + 27 are read. */
+/*@ requires b < 8 && w < 2;
+    assigns \nothing;
+    ensures \result == b / 4 * 32 + 4 * w; */
 static inline uint32_t ie_q2k_at(uint32_t b, uint32_t w) { return b / 4u * 32u + 4u * w; }
+/*@ assigns \nothing;
+    ensures \result == 2 * (b % 4); */
 static inline uint32_t ie_q2k_shift(uint32_t b) { return 2u * (b % 4u); }
 static inline uint32_t ie_take_q2k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q2k_at(b, w), s = ie_q2k_shift(b);
@@ -315,13 +345,27 @@ static inline void ie_tree(uint32_t *v, uint32_t n) {
 
 /* Share i of parts of n items is [ie_share(n, i, parts), ie_share(n, i + 1, parts)): contiguous, in order, sizes differ
  * by at most 1. Used for segments over the waves of a tile, rows over threads, attention partials over workgroups. */
+/*@ assigns \nothing;
+    ensures \result != 0 <==> parts >= 1 && n * parts <= 0xFFFFFFFF; */
 static inline int ie_share_ok(uint32_t n, uint32_t parts) { return parts >= 1u && n <= 0xFFFFFFFFu / parts; }
+/*@ requires parts >= 1 && n * parts <= 0xFFFFFFFF && i <= parts;
+    assigns \nothing;
+    ensures \result == n * i / parts; */
 static inline uint32_t ie_share(uint32_t n, uint32_t i, uint32_t parts) { return n * i / parts; }
 
 /* Matrix tiles of a batch of T tokens: token groups of 16; work item i of ntiles * groups is row tile i / groups and
  * token group i % groups, so that neighbours share a tile's weights. */
+/*@ requires t_total <= IE_MAX_T;
+    assigns \nothing;
+    ensures \result == (t_total + 15) / 16; */
 static inline uint32_t ie_tok_groups(uint32_t t_total) { return (t_total + IE_DECODE_T - 1u) / IE_DECODE_T; }
+/*@ requires groups >= 1;
+    assigns \nothing;
+    ensures \result == i / groups; */
 static inline uint32_t ie_item_tile(uint32_t i, uint32_t groups) { return i / groups; }
+/*@ requires groups >= 1;
+    assigns \nothing;
+    ensures \result == i % groups; */
 static inline uint32_t ie_item_group(uint32_t i, uint32_t groups) { return i % groups; }
 
 /* ---- unit layouts ----------------------------------------------------------------------------------------------- */
@@ -383,11 +427,17 @@ static inline uint32_t ie_item_group(uint32_t i, uint32_t groups) { return i % g
 /* A row's blocks are summed in sequence inside each of S contiguous segments; the S sums are added left to right.
  * S depends on the row length alone, so that waves per tile, cards, threads and T never change a bit.
  * Boundaries are multiples of 8 blocks (256 weights). */
+/*@ requires nblk <= IE_MAX_K / 32;
+    assigns \nothing;
+    ensures \result == \min((nblk + 7) / 8, 16); */
 static inline uint32_t ie_nseg(uint32_t nblk) {
     uint32_t u = (nblk + 7u) / 8u;
     return u < IE_MAX_SEGS ? u : IE_MAX_SEGS;
 }
 /* First block of segment s (s <= S; s = S gives nblk). */
+/*@ requires 1 <= nblk <= IE_MAX_K / 32 && s <= \min((nblk + 7) / 8, 16);
+    assigns \nothing;
+    ensures \result == \min(nblk, s * ((nblk + 7) / 8) / \min((nblk + 7) / 8, 16) * 8); */
 static inline uint32_t ie_seg_begin(uint32_t s, uint32_t nblk) {
     uint32_t u = (nblk + 7u) / 8u, n = ie_nseg(nblk), b = s * u / n * 8u;
     return b < nblk ? b : nblk;
@@ -404,12 +454,20 @@ static inline uint32_t ie_seg_begin(uint32_t s, uint32_t nblk) {
 #define IE_Q8_NHI 12u  /* int32 -(sum of q[16..32)); words 13..15 are zero */
 
 /* Tokens interleaved in a Q8 buffer of T tokens: one token alone is contiguous, more lie in groups of 16. */
+/*@ assigns \nothing;
+    ensures \result == (t_total == 1 ? 1 : 16); */
 static inline uint32_t ie_q8_group(uint32_t t_total) { return t_total == 1u ? 1u : IE_DECODE_T; }
 /* Index (in blocks of 16 words) of block b of token t, nblk blocks a token, group g = ie_q8_group(T). */
+/*@ requires t < IE_MAX_T && b < nblk <= IE_MAX_K / 32 && (g == 1 || g == 16);
+    assigns \nothing;
+    ensures \result == (t / g * nblk + b) * g + t % g; */
 static inline uint32_t ie_q8_at(uint32_t t, uint32_t b, uint32_t nblk, uint32_t g) {
     return (t / g * nblk + b) * g + t % g;
 }
 /* Blocks that a buffer of T tokens takes. */
+/*@ requires 1 <= t_total <= IE_MAX_T && nblk <= IE_MAX_K / 32;
+    assigns \nothing;
+    ensures \result == (t_total == 1 ? nblk : (t_total + 15) / 16 * 16 * nblk); */
 static inline uint32_t ie_q8_blocks(uint32_t t_total, uint32_t nblk) {
     uint32_t g = ie_q8_group(t_total);
     return (t_total + g - 1u) / g * g * nblk;
@@ -418,21 +476,46 @@ static inline uint32_t ie_q8_blocks(uint32_t t_total, uint32_t nblk) {
 /* ---- KV pages --------------------------------------------------------------------------------------------------- */
 
 /* Head dimension as stored: padded to a multiple of 8 with zeros. */
+/*@ requires hd <= 65536;
+    assigns \nothing;
+    ensures \result == (hd + 7) / 8 * 8; */
 static inline uint32_t ie_head_pad(uint32_t hd) { return (hd + 7u) / 8u * 8u; }
 /* Element index in one KV head's K part of a page: [hd / 8][32][8]. */
+/*@ requires slot < 32 && d < 65536;
+    assigns \nothing;
+    ensures \result == (d / 8 * 32 + slot) * 8 + d % 8; */
 static inline uint32_t ie_k_elem(uint32_t slot, uint32_t d) { return (d / 8u * IE_PAGE + slot) * 8u + d % 8u; }
 /* Element index in its V part: [32][hd padded]. */
+/*@ requires slot < 32 && d < hdp <= 65536;
+    assigns \nothing;
+    ensures \result == slot * hdp + d; */
 static inline uint32_t ie_v_elem(uint32_t slot, uint32_t d, uint32_t hdp) { return slot * hdp + d; }
+/*@ assigns \nothing;
+    ensures \result == pos / 32; */
 static inline uint32_t ie_page_of(uint32_t pos) { return pos / IE_PAGE; }
+/*@ assigns \nothing;
+    ensures \result == pos % 32; */
 static inline uint32_t ie_slot_of(uint32_t pos) { return pos % IE_PAGE; }
 
 /* Entry of a page table of n_seq * per_seq pages: page `page` of sequence seq. */
+/*@ requires page < per_seq && seq * per_seq + per_seq <= 0xFFFFFFFF;
+    assigns \nothing;
+    ensures \result == seq * per_seq + page; */
 static inline uint32_t ie_table_at(uint32_t seq, uint32_t page, uint32_t per_seq) { return seq * per_seq + page; }
 /* Index of a KV head's part among all (page, layer, head): times 2 * 32 * ie_head_pad(hd) elements, in 64 bits. */
+/*@ assigns \nothing;
+    ensures \result != 0 <==> n_layer >= 1 && n_kv >= 1 && n_layer * n_kv <= 0xFFFFFFFF &&
+        n_pages * (n_layer * n_kv) <= 0xFFFFFFFF; */
 static inline int ie_kv_ok(uint32_t n_pages, uint32_t n_layer, uint32_t n_kv) {
     return n_layer >= 1u && n_kv >= 1u && n_kv <= 0xFFFFFFFFu / n_layer && n_pages <= 0xFFFFFFFFu / (n_layer * n_kv);
 }
+/*@ requires layer < n_layer && head < n_kv && (page + 1) * (n_layer * n_kv) <= 0xFFFFFFFF;
+    assigns \nothing;
+    ensures \result == (page * n_layer + layer) * n_kv + head;
+    ensures \result < (page + 1) * (n_layer * n_kv); */
 static inline uint32_t ie_kv_part(uint32_t page, uint32_t layer, uint32_t head, uint32_t n_layer, uint32_t n_kv) {
+    //@ assert page * n_layer + layer + 1 <= (page + 1) * n_layer;
+    //@ assert (page * n_layer + layer + 1) * n_kv <= (page + 1) * n_layer * n_kv;
     return (page * n_layer + layer) * n_kv + head;
 }
 
@@ -440,17 +523,31 @@ static inline uint32_t ie_kv_part(uint32_t page, uint32_t layer, uint32_t head, 
 
 /* Positions are below 2^31. First position that a token at pos sees: a window of w positions ends at pos; w = 0: none.
  * It sees [first, pos]. */
+/*@ requires pos < 0x80000000;
+    assigns \nothing;
+    ensures \result == (window == 0 ? 0 : \max(0, pos + 1 - window)); */
 static inline uint32_t ie_att_first(uint32_t pos, uint32_t window) {
     if (window == 0u || pos < window) return 0u;
     return pos + 1u - window;
 }
 /* Partial k holds the pages [8 k, 8 k + 8), by absolute page number: so its bits do not depend on who asks. */
+/*@ assigns \nothing;
+    ensures \result == pos / 256; */
 static inline uint32_t ie_part_of(uint32_t pos) { return pos / (IE_PAGE * IE_FOLD_PAGES); }
+/*@ requires part <= 0xFFFFFFFF / 8;
+    assigns \nothing;
+    ensures \result == part * 8; */
 static inline uint32_t ie_part_page(uint32_t part) { return part * IE_FOLD_PAGES; }
 /* Slots [lo, hi) of a page that a token seeing [first, pos] attends to; lo >= hi when there are none. */
+/*@ requires page <= 0xFFFFFFFF / 32;
+    assigns \nothing;
+    ensures \result == \max(0, first - page * 32); */
 static inline uint32_t ie_slot_lo(uint32_t page, uint32_t first) {
     return first > page * IE_PAGE ? first - page * IE_PAGE : 0u;
 }
+/*@ requires page <= 0xFFFFFFFF / 32;
+    assigns \nothing;
+    ensures \result == \max(0, \min(32, pos - page * 32 + 1)); */
 static inline uint32_t ie_slot_hi(uint32_t page, uint32_t pos) {
     if (pos < page * IE_PAGE) return 0u;
     return pos - page * IE_PAGE < IE_PAGE ? pos - page * IE_PAGE + 1u : IE_PAGE;
@@ -459,13 +556,32 @@ static inline uint32_t ie_slot_hi(uint32_t page, uint32_t pos) {
 /* ---- batches ---------------------------------------------------------------------------------------------------- */
 
 /* A batch: n tokens, 1 .. 512, those of a sequence next to each other at positions that go up by one. */
+/*@ predicate ie_batch_in(uint32_t *seq, uint32_t *pos, integer n, integer n_seq, integer n_pos) =
+      \forall integer i; 0 <= i < n ==> seq[i] < n_seq && pos[i] < n_pos;
+    predicate ie_batch_together(uint32_t *seq, uint32_t *pos, integer n) =
+      \forall integer i, j, k; 0 <= j <= k <= i < n && seq[j] == seq[i] ==>
+        seq[k] == seq[i] && pos[k] == pos[j] + (k - j); */
+/*@ requires n <= IE_MAX_T ==> \valid_read(seq + (0 .. n - 1)) && \valid_read(pos + (0 .. n - 1));
+    assigns \nothing;
+    ensures \result == 0 || \result == 1;
+    ensures \result != 0 ==> 1 <= n <= IE_MAX_T;
+    ensures \result != 0 ==> ie_batch_in(seq, pos, n, n_seq, n_pos);
+    ensures \result != 0 ==> ie_batch_together(seq, pos, n);
+    ensures 1 <= n <= IE_MAX_T && ie_batch_in(seq, pos, n, n_seq, n_pos) && ie_batch_together(seq, pos, n) ==>
+        \result != 0; */
 static inline int ie_batch_ok(const uint32_t *seq, const uint32_t *pos, uint32_t n, uint32_t n_seq, uint32_t n_pos) {
     if (n == 0u || n > IE_MAX_T) return 0;
+    /*@ loop invariant i <= n && ie_batch_in(seq, pos, i, n_seq, n_pos) && ie_batch_together(seq, pos, i);
+        loop assigns i;
+        loop variant n - i; */
     for (uint32_t i = 0u; i < n; i++) {
         if (seq[i] >= n_seq || pos[i] >= n_pos) return 0;
         if (i > 0u && seq[i] == seq[i - 1u]) {
             if (pos[i] != pos[i - 1u] + 1u) return 0;
         } else {
+            /*@ loop invariant j <= i && (\forall integer k; 0 <= k < j ==> seq[k] != seq[i]);
+                loop assigns j;
+                loop variant i - j; */
             for (uint32_t j = 0u; j < i; j++)
                 if (seq[j] == seq[i]) return 0;
         }
@@ -477,14 +593,21 @@ static inline int ie_batch_ok(const uint32_t *seq, const uint32_t *pos, uint32_t
  * accepted tokens and appends up to 16 new ones after them: none of the new ones falls on one that is still to be
  * replayed. */
 #define IE_LOG_SLOTS (2u * IE_DECODE_T)
+/*@ assigns \nothing;
+    ensures \result == pos % 32; */
 static inline uint32_t ie_log_slot(uint32_t pos) { return pos % IE_LOG_SLOTS; }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 /* a * b <= limit, without computing a product that could wrap. */
+/*@ assigns \nothing;
+    ensures \result != 0 <==> a * b <= limit; */
 static inline int ie_mul_ok(uint32_t a, uint32_t b, uint32_t limit) { return a == 0u || b <= limit / a; }
 /* Words of a tile of nsb super-blocks, at most 2^21 under ie_dims_ok; a tile's first word is tile * this, in 64 bits.
  */
+/*@ requires nsb * unit_words <= 0xFFFFFFFF;
+    assigns \nothing;
+    ensures \result == nsb * unit_words; */
 static inline uint32_t ie_tile_words(uint32_t nsb, uint32_t unit_words) { return nsb * unit_words; }
 
 /* ---- memory plan ------------------------------------------------------------------------------------------------ */
@@ -493,24 +616,52 @@ static inline uint32_t ie_tile_words(uint32_t nsb, uint32_t unit_words) { return
 #define IE_PLAN_MAX_BUFS 65536u
 
 /* Both buffers hold data at some op. */
+/*@ assigns \nothing;
+    ensures \result != 0 <==> first_a <= last_b && first_b <= last_a; */
 static inline int ie_plan_alive(uint32_t first_a, uint32_t last_a, uint32_t first_b, uint32_t last_b) {
     return first_a <= last_b && first_b <= last_a;
 }
 /* [off_a, off_a + size_a) and [off_b, off_b + size_b) share no unit; written without sums, so nothing can wrap. */
+/*@ assigns \nothing;
+    ensures \result == 0 || \result == 1;
+    ensures \result != 0 <==> size_a == 0 || size_b == 0 || off_a + size_a <= off_b || off_b + size_b <= off_a; */
 static inline int ie_plan_disjoint(uint32_t off_a, uint32_t size_a, uint32_t off_b, uint32_t size_b) {
     if (size_a == 0u || size_b == 0u) return 1;
     if (off_a <= off_b) return size_a <= off_b - off_a;
     return size_b <= off_a - off_b;
 }
 /* One buffer by itself: a live range that is not reversed, and all of it inside the arena. */
+/*@ assigns \nothing;
+    ensures \result != 0 <==> first <= last && off + size <= arena; */
 static inline int ie_plan_buf_ok(uint32_t off, uint32_t size, uint32_t first, uint32_t last, uint32_t arena) {
     return first <= last && size <= arena && off <= arena - size;
 }
 /* 1 if and only if every buffer is ok by itself and no two that are alive together overlap. Arrays of n entries. */
+/*@ predicate ie_plan_inside(uint32_t *off, uint32_t *size, uint32_t *first, uint32_t *last, integer i,
+                             integer arena) = first[i] <= last[i] && off[i] + size[i] <= arena;
+    predicate ie_plan_apart(uint32_t *off, uint32_t *size, uint32_t *first, uint32_t *last, integer i, integer j) =
+      first[i] <= last[j] && first[j] <= last[i] ==> size[i] == 0 || size[j] == 0 || off[i] + size[i] <= off[j] ||
+        off[j] + size[j] <= off[i];
+    predicate ie_plan_fits(uint32_t *off, uint32_t *size, uint32_t *first, uint32_t *last, integer n, integer arena) =
+      (\forall integer i; 0 <= i < n ==> ie_plan_inside(off, size, first, last, i, arena)) &&
+      (\forall integer i, j; 0 <= j < i < n ==> ie_plan_apart(off, size, first, last, i, j)); */
+/*@ requires \valid_read(off + (0 .. n - 1)) && \valid_read(size + (0 .. n - 1));
+    requires \valid_read(first + (0 .. n - 1)) && \valid_read(last + (0 .. n - 1));
+    assigns \nothing;
+    ensures \result == 0 || \result == 1;
+    ensures \result != 0 ==> ie_plan_fits(off, size, first, last, n, arena);
+    ensures ie_plan_fits(off, size, first, last, n, arena) ==> \result != 0; */
 static inline int ie_plan_check(const uint32_t *off, const uint32_t *size, const uint32_t *first, const uint32_t *last,
                                 uint32_t n, uint32_t arena) {
+    /*@ loop invariant i <= n && ie_plan_fits(off, size, first, last, i, arena);
+        loop assigns i;
+        loop variant n - i; */
     for (uint32_t i = 0u; i < n; i++) {
         if (!ie_plan_buf_ok(off[i], size[i], first[i], last[i], arena)) return 0;
+        /*@ loop invariant j <= i;
+            loop invariant \forall integer k; 0 <= k < j ==> ie_plan_apart(off, size, first, last, i, k);
+            loop assigns j;
+            loop variant i - j; */
         for (uint32_t j = 0u; j < i; j++) {
             if (ie_plan_alive(first[i], last[i], first[j], last[j]) &&
                 !ie_plan_disjoint(off[i], size[i], off[j], size[j]))

@@ -26,8 +26,16 @@ static inline void law_bytes(const uint32_t *w, uint8_t *out, uint32_t n) {
 /* Bit field of `width` bits from bit `at` of a byte or word. */
 static inline uint32_t law_field(uint32_t w, uint32_t at, uint32_t width) { return (w >> at) % (1u << width); }
 
+/* A step that provers do not find by themselves. */
+/*@ ghost
+    /@ requires a <= b;
+       assigns \nothing;
+       ensures a * c <= b * c; @/
+    static void law_mono(uint64_t a, uint64_t b, uint64_t c) {} */
+
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_dims_ok(uint32_t rows, uint32_t k) {
     return (ie_dims_ok(rows, k) != 0u) == (rows - 1u < 2097152u && k - 1u < 65536u);
 }
@@ -37,20 +45,24 @@ static inline int law_tile_cover(uint32_t rows, uint32_t row) {
     uint32_t tile = row / IE_TILE_ROWS, lane = row % IE_TILE_ROWS, n = ie_ntiles(rows);
     return tile < n && tile * IE_TILE_ROWS + lane == row && (n - 1u) * IE_TILE_ROWS < rows;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_block_cover(uint32_t k, uint32_t i) {
     if (!ie_dims_ok(1u, k) || i >= k) return LAW_OUT;
     return i / IE_BLOCK < ie_nblk(k) && (ie_nblk(k) - 1u) * IE_BLOCK < k;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_unit_bounds(uint32_t rows, uint32_t k, uint32_t tile, uint32_t sb) {
     if (!ie_dims_ok(rows, k) || tile >= ie_ntiles(rows) || sb >= ie_nblk(k)) return LAW_OUT;
     uint64_t n = (uint64_t)ie_ntiles(rows) * ie_nblk(k), u = (uint64_t)tile * ie_nblk(k) + sb;
     return ie_unit(tile, sb, ie_nblk(k)) == u && u < n && n < (1ull << 31);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_unit_injective(uint32_t nsb, uint32_t t1, uint32_t s1, uint32_t t2, uint32_t s2) {
     if (nsb > IE_MAX_K / IE_BLOCK || s1 >= nsb || s2 >= nsb || t1 >= IE_MAX_ROWS / 32u || t2 >= IE_MAX_ROWS / 32u)
         return LAW_OUT;
     return (ie_unit(t1, s1, nsb) == ie_unit(t2, s2, nsb)) == (t1 == t2 && s1 == s2);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_unit_order(uint32_t nsb, uint32_t t, uint32_t s) {
     if (nsb > IE_MAX_K / IE_BLOCK || s >= nsb || t >= IE_MAX_ROWS / 32u) return LAW_OUT;
     uint32_t next = s + 1u < nsb ? ie_unit(t, s + 1u, nsb) : ie_unit(t + 1u, 0u, nsb);
@@ -58,22 +70,34 @@ static inline int law_unit_order(uint32_t nsb, uint32_t t, uint32_t s) {
 }
 
 /* Fields have 1 .. 32 words a row (F32: 32) and start below 2048. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_wm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
     if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
     uint32_t a = ie_field_wm(base, w1, r1), b = ie_field_wm(base, w2, r2);
     return a >= base && a < base + n * 32u && (a == b) == (w1 == w2 && r1 == r2);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_lm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
     if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
     uint32_t a = ie_field_lm(base, n, w1, r1), b = ie_field_lm(base, n, w2, r2);
+    //@ assert n - w1 / 4 * 4 == 1 || n - w1 / 4 * 4 == 2 || n - w1 / 4 * 4 == 3 || n - w1 / 4 * 4 >= 4;
+    //@ assert n - w2 / 4 * 4 == 1 || n - w2 / 4 * 4 == 2 || n - w2 / 4 * 4 == 3 || n - w2 / 4 * 4 >= 4;
+    //@ assert (a - base) / 128 == w1 / 4 && (b - base) / 128 == w2 / 4;
+    //@ assert a < base + n * 32;
+    //@ assert w1 / 4 == w2 / 4 && r1 < r2 ==> a < b;
+    //@ assert w1 / 4 == w2 / 4 && r1 > r2 ==> a > b;
     return a >= base && a < base + n * 32u && (a == b) == (w1 == w2 && r1 == r2);
 }
 /* Lane-major: up to 4 words of a row are neighbours, and 4 of them are 16-byte aligned where the field is. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_lm_wide(uint32_t base, uint32_t n, uint32_t w, uint32_t r) {
     if (base >= 2048u || base % 4u != 0u || n > 32u || w >= n || r >= 32u) return LAW_OUT;
     uint32_t g = w / 4u * 4u, first = ie_field_lm(base, n, g, r);
+    //@ assert g / 4 == w / 4 && g % 4 == 0;
+    //@ assert n - g >= 4 ==> first == base + w / 4 * 128 + r * 4;
     return ie_field_lm(base, n, w, r) == first + w % 4u && (g + 4u > n || first % 4u == 0u);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_half(uint32_t base, uint32_t n, uint32_t e1, uint32_t r1, uint32_t e2, uint32_t r2) {
     if (base >= 2048u || n > 32u || e1 >= n || e2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
     uint32_t a = ie_field_half(base, e1, r1), b = ie_field_half(base, e2, r2);
@@ -278,6 +302,7 @@ static inline int law_take_bits(const uint32_t *src, uint32_t b, uint32_t i) {
     return law_bit(ie_take_bits(p, b), i) == law_field(p[i], b, 1u);
 }
 /* GGUF's arrays are read inside their bounds. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_take_bounds(uint32_t b, uint32_t w) {
     if (b >= 8u || w >= 4u) return LAW_OUT;
     if (ie_q4k_at(b, w) + 20u > 128u || ie_q6k_at(b, w) + 20u > 128u) return LAW_BROKEN;
@@ -285,6 +310,7 @@ static inline int law_take_bounds(uint32_t b, uint32_t w) {
     return w >= 2u || ie_q2k_at(b, w) + 28u <= 64u;
 }
 /* Two different words of a matrix's repacked super-block come from different bits of the source. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_take_once(uint32_t b1, uint32_t w1, uint32_t b2, uint32_t w2) {
     if (b1 >= 8u || b2 >= 8u || w1 >= 4u || w2 >= 4u || (b1 == b2 && w1 == w2)) return LAW_OUT;
     if (ie_q4k_shift(b1) == ie_q4k_shift(b2) && ie_q4k_at(b1, w1) == ie_q4k_at(b2, w2)) return LAW_BROKEN;
@@ -437,9 +463,16 @@ static inline int law_tree(const uint32_t *w, uint32_t log2n) { /* w: up to 32 w
     return v[0] == sum;
 }
 /* Segments are 1 .. 16, non-empty, in order, whole groups of 8 blocks, from 0 to nblk. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_seg_order(uint32_t nblk, uint32_t s) {
     if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || s >= ie_nseg(nblk)) return LAW_OUT;
     uint32_t n = ie_nseg(nblk), b = ie_seg_begin(s, nblk), e = ie_seg_begin(s + 1u, nblk);
+    //@ assert 1 <= n <= (nblk + 7) / 8 && n * ((nblk + 7) / 8) / n == (nblk + 7) / 8;
+    //@ assert (s + 1) * ((nblk + 7) / 8) == s * ((nblk + 7) / 8) + (nblk + 7) / 8;
+    //@ assert s * ((nblk + 7) / 8) / n + 1 <= (s + 1) * ((nblk + 7) / 8) / n;
+    //@ assert (s + 1) * ((nblk + 7) / 8) <= n * ((nblk + 7) / 8);
+    //@ assert (s + 1) * ((nblk + 7) / 8) / n <= (nblk + 7) / 8;
+    //@ assert b == s * ((nblk + 7) / 8) / n * 8;
     return n >= 1u && n <= IE_MAX_SEGS && b < e && e <= nblk && b % 8u == 0u && (e % 8u == 0u || e == nblk) &&
            ie_seg_begin(0u, nblk) == 0u && ie_seg_begin(n, nblk) == nblk;
 }
@@ -458,18 +491,24 @@ static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
         if (ie_share(nseg, v, waves) <= s && s < ie_share(nseg, v + 1u, waves)) count++;
     return count == 1u;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_share_ok(uint32_t n, uint32_t parts) {
     return (ie_share_ok(n, parts) != 0) == (parts != 0u && (uint64_t)n * parts < (1ull << 32));
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_share(uint32_t n, uint32_t parts, uint32_t i) {
     if (parts == 0u || !ie_share_ok(n, parts) || i >= parts) return LAW_OUT;
     uint32_t b = ie_share(n, i, parts), e = ie_share(n, i + 1u, parts), size = n / parts;
     return b == (uint64_t)n * i / parts && ie_share(n, 0u, parts) == 0u && ie_share(n, parts, parts) == n && b <= e &&
            e <= n && (e - b == size || (e - b == size + 1u && n % parts != 0u));
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_items(uint32_t tiles, uint32_t t, uint32_t tile, uint32_t tok) {
     if (t == 0u || t > IE_MAX_T || tiles > IE_MAX_ROWS / 32u || tile >= tiles || tok >= t) return LAW_OUT;
     uint32_t groups = ie_tok_groups(t), group = tok / IE_DECODE_T, i = tile * groups + group;
+    //@ assert group < groups && (tile + 1) * groups <= tiles * groups;
+    //@ assert i == groups * tile + group;
+    //@ assert i / groups == tile && i % groups == group;
     return group < groups && (groups - 1u) * IE_DECODE_T < t && i < tiles * groups && ie_item_tile(i, groups) == tile &&
            ie_item_group(i, groups) == group;
 }
@@ -477,20 +516,29 @@ static inline int law_items(uint32_t tiles, uint32_t t, uint32_t tile, uint32_t 
 /* ---- Q8 buffers ------------------------------------------------------------------------------------------------- */
 
 /* The fields after the 8 words of q are different words of the block. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_q8_words(uint32_t i, uint32_t j) {
     static const uint32_t at[5] = {IE_Q8_D, IE_Q8_SA, IE_Q8_NSUM, IE_Q8_NLO, IE_Q8_NHI};
     if (i >= 5u || j >= 5u || i == j) return LAW_OUT;
     return at[i] != at[j] && at[i] >= IE_BLOCK / 4u && at[i] < IE_Q8_WORDS && IE_Q8_WORDS == 16u;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_q8_at(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b1, uint32_t t2, uint32_t b2) {
     if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || t2 >= t || b1 >= nblk || b2 >= nblk)
         return LAW_OUT;
     uint32_t g = ie_q8_group(t), x = ie_q8_at(t1, b1, nblk, g), y = ie_q8_at(t2, b2, nblk, g);
-    if (ie_q8_blocks(t, nblk) != (t == 1u ? nblk : (t + 15u) / 16u * 16u * nblk)) return LAW_BROKEN;
-    return x < ie_q8_blocks(t, nblk) && (x == y) == (t1 == t2 && b1 == b2) && (t > 1u || x == b1) &&
-           (uint64_t)ie_q8_blocks(t, nblk) * IE_Q8_WORDS < (1ull << 32);
+    if (t == 1u) return ie_q8_blocks(t, nblk) == nblk && x == b1 && y == b2;
+    //@ assert x / 16 == t1 / 16 * nblk + b1 && x % 16 == t1 % 16;
+    //@ assert y / 16 == t2 / 16 * nblk + b2 && y % 16 == t2 % 16;
+    //@ ghost if (t1 / 16 < t2 / 16) law_mono((uint64_t)t1 / 16 + 1, t2 / 16, nblk);
+    //@ ghost if (t1 / 16 > t2 / 16) law_mono((uint64_t)t2 / 16 + 1, t1 / 16, nblk);
+    //@ ghost law_mono((uint64_t)t1 / 16 + 1, ((uint64_t)t + 15) / 16, nblk);
+    uint32_t groups = (t + 15u) / 16u;
+    return ie_q8_blocks(t, nblk) == groups * nblk * 16u && x < groups * nblk * 16u &&
+           (x == y) == (t1 == t2 && b1 == b2) && (uint64_t)groups * nblk * 16u * IE_Q8_WORDS < (1ull << 32);
 }
 /* A token's blocks are g apart: a kernel steps through a row with one stride. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_q8_stride(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t b) {
     if (t == 0u || t > IE_MAX_T || nblk > IE_MAX_K / IE_BLOCK || t1 >= t || b >= nblk) return LAW_OUT;
     uint32_t g = ie_q8_group(t);
@@ -499,42 +547,67 @@ static inline int law_q8_stride(uint32_t t, uint32_t nblk, uint32_t t1, uint32_t
 
 /* ---- KV pages --------------------------------------------------------------------------------------------------- */
 
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_k_elem(uint32_t hd, uint32_t s1, uint32_t d1, uint32_t s2, uint32_t d2) {
+    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u) return LAW_OUT;
     uint32_t hdp = ie_head_pad(hd);
-    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u || d1 >= hdp || d2 >= hdp) return LAW_OUT;
+    if (d1 >= hdp || d2 >= hdp) return LAW_OUT;
     uint32_t a = ie_k_elem(s1, d1), b = ie_k_elem(s2, d2);
     return a < hdp * IE_PAGE && (a == b) == (s1 == s2 && d1 == d2) && a == ie_k_elem(s1, d1 / 8u * 8u) + d1 % 8u;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_v_elem(uint32_t hd, uint32_t s1, uint32_t d1, uint32_t s2, uint32_t d2) {
+    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u) return LAW_OUT;
     uint32_t hdp = ie_head_pad(hd);
-    if (hd == 0u || hd > 1024u || s1 >= 32u || s2 >= 32u || d1 >= hdp || d2 >= hdp) return LAW_OUT;
+    if (d1 >= hdp || d2 >= hdp) return LAW_OUT;
     uint32_t a = ie_v_elem(s1, d1, hdp), b = ie_v_elem(s2, d2, hdp);
+    //@ assert s1 < s2 ==> (s1 + 1) * hdp <= s2 * hdp;
+    //@ assert s1 > s2 ==> (s2 + 1) * hdp <= s1 * hdp;
+    //@ assert (s1 + 1) * hdp <= 32 * hdp;
     return a < hdp * IE_PAGE && (a == b) == (s1 == s2 && d1 == d2);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_head_pad(uint32_t hd) {
     if (hd == 0u || hd > 65536u) return LAW_OUT;
     return ie_head_pad(hd) % 8u == 0u && ie_head_pad(hd) >= hd && ie_head_pad(hd) < hd + 8u;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_page_slot(uint32_t p1, uint32_t p2) {
     uint32_t same = ie_page_of(p1) == ie_page_of(p2) && ie_slot_of(p1) == ie_slot_of(p2);
     return ie_page_of(p1) * IE_PAGE + ie_slot_of(p1) == p1 && ie_slot_of(p1) < IE_PAGE && (p1 == p2) == same;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_page_table(uint32_t n_seq, uint32_t per, uint32_t q1, uint32_t p1, uint32_t q2, uint32_t p2) {
     if (!ie_mul_ok(n_seq, per, 0xFFFFFFFFu) || q1 >= n_seq || q2 >= n_seq || p1 >= per || p2 >= per) return LAW_OUT;
     uint32_t a = ie_table_at(q1, p1, per), b = ie_table_at(q2, p2, per);
     return a < n_seq * per && (a == b) == (q1 == q2 && p1 == p2);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_kv_ok(uint32_t n_pages, uint32_t n_layer, uint32_t n_kv) {
     uint64_t heads = (uint64_t)n_layer * n_kv; /* of a page; below 2^32 where n_pages * heads is formed */
     int want = heads != 0u && heads < (1ull << 32) && n_pages * heads < (1ull << 32);
     return (ie_kv_ok(n_pages, n_layer, n_kv) != 0) == want;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_kv_part(uint32_t n_layer, uint32_t n_kv, uint32_t p1, uint32_t p2, uint32_t l1h1, uint32_t l2h2) {
     uint32_t l1 = l1h1 / 65536u, h1 = l1h1 % 65536u, l2 = l2h2 / 65536u, h2 = l2h2 % 65536u;
+    if (p1 == 0xFFFFFFFFu || p2 == 0xFFFFFFFFu) return LAW_OUT;
     uint32_t n = p1 > p2 ? p1 + 1u : p2 + 1u; /* pages of the pool */
-    if (n == 0u || !ie_kv_ok(n, n_layer, n_kv) || l1 >= n_layer || l2 >= n_layer || h1 >= n_kv || h2 >= n_kv)
+    if (!ie_kv_ok(n, n_layer, n_kv) || l1 >= n_layer || l2 >= n_layer || h1 >= n_kv || h2 >= n_kv)
         return LAW_OUT;
+    //@ ghost law_mono((uint64_t)p1 + 1, n, (uint64_t)n_layer * n_kv);
+    //@ ghost law_mono((uint64_t)p2 + 1, n, (uint64_t)n_layer * n_kv);
     uint32_t a = ie_kv_part(p1, l1, h1, n_layer, n_kv), b = ie_kv_part(p2, l2, h2, n_layer, n_kv);
+    //@ ghost uint64_t u1 = (uint64_t)p1 * n_layer + l1, u2 = (uint64_t)p2 * n_layer + l2;
+    //@ assert u1 == p1 * n_layer + l1 && u2 == p2 * n_layer + l2;
+    //@ ghost if (p1 < p2) law_mono((uint64_t)p1 + 1, p2, n_layer);
+    //@ ghost if (p1 > p2) law_mono((uint64_t)p2 + 1, p1, n_layer);
+    //@ assert u1 == u2 <==> p1 == p2 && l1 == l2;
+    //@ ghost if (u1 < u2) law_mono(u1 + 1, u2, n_kv);
+    //@ ghost if (u1 > u2) law_mono(u2 + 1, u1, n_kv);
+    //@ assert a == u1 * n_kv + h1 && b == u2 * n_kv + h2;
+    //@ assert a == b <==> u1 == u2 && h1 == h2;
+    //@ assert a < n * (n_layer * n_kv) <= 0xFFFFFFFF;
     return a == ((uint64_t)p1 * n_layer + l1) * n_kv + h1 && a < (uint64_t)n * n_layer * n_kv &&
            (a == b) == (p1 == p2 && l1 == l2 && h1 == h2);
 }
@@ -542,18 +615,21 @@ static inline int law_kv_part(uint32_t n_layer, uint32_t n_kv, uint32_t p1, uint
 /* ---- attention -------------------------------------------------------------------------------------------------- */
 
 #define LAW_MAX_POS (1u << 31)
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_att_window(uint32_t pos, uint32_t window, uint32_t x) {
     if (pos >= LAW_MAX_POS || x >= LAW_MAX_POS) return LAW_OUT;
     int sees = x <= pos && (window == 0u || pos - x < window);
     return (x >= ie_att_first(pos, window) && x <= pos) == sees;
 }
 /* Slots of all pages cover exactly the positions [first, pos]. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_att_slots(uint32_t first, uint32_t pos, uint32_t x) {
     if (pos >= LAW_MAX_POS || first > pos || x >= LAW_MAX_POS) return LAW_OUT;
     uint32_t page = ie_page_of(x), slot = ie_slot_of(x), lo = ie_slot_lo(page, first), hi = ie_slot_hi(page, pos);
     return (lo <= slot && slot < hi) == (first <= x && x <= pos) && hi <= IE_PAGE;
 }
 /* Each page lies in exactly one partial; a token's partials are those from its first to its last position. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_att_parts(uint32_t pos, uint32_t k) {
     if (pos >= LAW_MAX_POS || k >= LAW_MAX_POS / 256u) return LAW_OUT;
     uint32_t page = ie_page_of(pos);
@@ -577,6 +653,7 @@ static inline int law_batch(const uint32_t *w, uint32_t n, uint32_t n_seq, uint3
 }
 /* A token that is still to be replayed (i of the `kept` accepted ones from pos on) keeps its slot while up to 16 new
  * ones (j-th after them) are logged; new ones have slots of their own. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_log_ring(uint32_t pos, uint32_t kept, uint32_t i, uint32_t j, uint32_t j2) {
     if (pos >= LAW_MAX_POS || kept > IE_DECODE_T || i >= kept || j >= IE_DECODE_T || j2 >= IE_DECODE_T) return LAW_OUT;
     uint32_t a = ie_log_slot(pos + i), b = ie_log_slot(pos + kept + j), c = ie_log_slot(pos + kept + j2);
@@ -585,10 +662,12 @@ static inline int law_log_ring(uint32_t pos, uint32_t kept, uint32_t i, uint32_t
 
 /* ---- sizes and the plan ----------------------------------------------------------------------------------------- */
 
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_mul_ok(uint32_t a, uint32_t b, uint32_t limit) {
     return (ie_mul_ok(a, b, limit) != 0) == ((uint64_t)a * b <= limit);
 }
 /* Words inside a tile are counted in 32 bits: at most 2^21, for every format. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_tile_words(uint32_t fmt, uint32_t k, uint32_t sb) {
     if (fmt >= LAW_FORMATS || !ie_dims_ok(1u, k)) return LAW_OUT;
     uint32_t blocks = law_layouts[fmt][10] != 0u ? 8u : 1u, nsb = (ie_nblk(k) + blocks - 1u) / blocks;
@@ -596,12 +675,14 @@ static inline int law_tile_words(uint32_t fmt, uint32_t k, uint32_t sb) {
     uint32_t words = law_layouts[fmt][0], all = ie_tile_words(nsb, words);
     return all == (uint64_t)nsb * words && all <= (1u << 21) && (uint64_t)sb * words + words <= all;
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_plan_pair(uint32_t o1, uint32_t s1, uint32_t o2, uint32_t s2) {
     uint64_t e1 = (uint64_t)o1 + s1, e2 = (uint64_t)o2 + s2;
     uint64_t b = o1 > o2 ? o1 : o2, e = e1 < e2 ? e1 : e2; /* the intersection is [b, e) */
     return (ie_plan_disjoint(o1, s1, o2, s2) != 0) == (b >= e) &&
            ie_plan_disjoint(o1, s1, o2, s2) == ie_plan_disjoint(o2, s2, o1, s1);
 }
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_plan_alive(uint32_t f1, uint32_t l1, uint32_t f2, uint32_t l2) {
     if (f1 > l1 || f2 > l2) return LAW_OUT;
     uint32_t f = f1 > f2 ? f1 : f2, l = l1 < l2 ? l1 : l2; /* the ops at which both live are [f, l] */
