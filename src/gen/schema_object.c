@@ -99,7 +99,7 @@ static void others(object *o, const json_t *flat, json_t *declared) {
         key = sc_any_string(s);
     }
     bool none = json_is_false(rest) || (!re && json_is_false(json_object_get(flat, "unevaluatedProperties")) && !rest);
-    o->others = !none && (rest || !json_object_size(declared)); /* those that nobody declared are left out where some were */
+    o->others = !none && (rest || !json_object_size(declared) || o->min > o->n); /* else those that nobody declared are left out */
     if (!o->others || s->b->failed) return;
     o->other = pair_of(s, key, rest ? sc_rule(s, rest, "additionalProperties") : sc_value(s));
 }
@@ -152,6 +152,7 @@ gr_elem sc_object(sc *s, const json_t *flat) {
     uint64_t required = 0;
     for (size_t i = 0; ok && i < o.n; i++) required += o.m[i].required;
     /* Names that are free to choose could come twice, and would count once. */
+    if (o.others && o.min > required + 1 && o.min <= o.n) o.others = false;
     if (o.others && o.min > required + 1) sc_fail(s, IE_E_UNSUPPORTED, "keyword 'minProperties' above 1 that undeclared properties would have to reach is not supported");
     if (required >= o.min) o.min = 0;
     if (!o.others && o.max >= o.n) o.max = GR_FOREVER;
