@@ -5,7 +5,7 @@
 
 #define MAX_THREADS 1024u
 
-typedef enum { V_CHOICE, V_SWITCH, V_NUMBER, V_PATH } value_kind;
+typedef enum { V_CHOICE, V_SWITCH, V_NUMBER, V_COUNT, V_PATH } value_kind;
 
 typedef struct {
     const char *name;
@@ -31,6 +31,13 @@ static const env_row rows[IE_ENV_COUNT] = {
                           "Load Q6_K matrices as Q8_0 (approximate: requantised; more memory)."},
     [IE_ENV_ACT] = {"IE_ACT", V_CHOICE, "q8|f32", "q8",
                     "f32: activations stay floats for all matrices, keys and values are kept as floats (for debugging: slow)."},
+    [IE_ENV_ATTN] = {"IE_ATTN", V_CHOICE, "old|check|split", "",
+                     "GPU: attention kernels, all of equal bits. old: one workgroup a head; split: never share keys and values between "
+                     "heads; check: run old and new, the largest relative difference is printed with the figures at the end."},
+    [IE_ENV_ATTN_KV_MIN] = {"IE_ATTN_KV_MIN", V_COUNT, "0..131072", "768",
+                            "GPU: positions beyond which heads and tokens share keys and values (ie_attn_kv), in steps of 256."},
+    [IE_ENV_ATTN_SPW] = {"IE_ATTN_SPW", V_COUNT, "0..512", "0",
+                         "GPU: parts of 256 positions that a workgroup of ie_attn_kv takes. Default: as many as leave about 128 workgroups."},
     [IE_ENV_GDN_CHUNK] = {"IE_GDN_CHUNK", V_SWITCH, "0|1", "1",
                           "Take prompts through Gated DeltaNet layers in segments of 32 positions; 0: token by token."},
     [IE_ENV_GDN_CHECK] = {"IE_GDN_CHECK", V_SWITCH, "0|1", "0",
@@ -68,6 +75,21 @@ uint32_t ie_env_number(ie_env_id id) {
     return v ? number(v, MAX_THREADS) : 0;
 }
 
+/* Digits only, at most the number after "0.."; false when v is anything else. */
+static bool count(const env_row *r, const char *v, uint32_t *out) {
+    char *end = NULL;
+    unsigned long n = *v >= '0' && *v <= '9' ? strtoul(v, &end, 10) : 0, max = strtoul(r->values + 3, NULL, 10);
+    *out = (uint32_t)n;
+    return end && !*end && n <= max;
+}
+
+uint32_t ie_env_count(ie_env_id id) {
+    const char *v = ie_env_text(id);
+    uint32_t n = 0;
+    count(&rows[id], v ? v : rows[id].dflt, &n);
+    return n;
+}
+
 static bool is_choice(const char *values, const char *v) {
     size_t n = strlen(v);
     for (const char *p = values; *p;) {
@@ -83,7 +105,8 @@ ie_status ie_env_check(ie_error *err) {
         const char *v = ie_env_text((ie_env_id)i);
         if (!v) continue;
         const env_row *r = &rows[i];
-        bool ok = r->kind == V_PATH || (r->kind == V_NUMBER ? number(v, MAX_THREADS) > 0 : is_choice(r->values, v));
+        uint32_t n;
+        bool ok = r->kind == V_PATH || (r->kind == V_COUNT && count(r, v, &n)) || (r->kind == V_NUMBER ? number(v, MAX_THREADS) > 0 : r->kind != V_COUNT && is_choice(r->values, v));
         if (!ok) return ie_fail(err, IE_E_ARG, "%s=%.100s: must be %s", r->name, v, r->values);
     }
     return IE_OK;

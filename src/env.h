@@ -14,6 +14,9 @@ typedef enum {
     IE_ENV_JOIN,
     IE_ENV_Q6K_AS_Q8,
     IE_ENV_ACT,
+    IE_ENV_ATTN,
+    IE_ENV_ATTN_KV_MIN,
+    IE_ENV_ATTN_SPW,
     IE_ENV_GDN_CHUNK,
     IE_ENV_GDN_CHECK,
     IE_ENV_PROFILE,
@@ -27,6 +30,8 @@ const char *ie_env_text(ie_env_id id);
 bool ie_env_on(ie_env_id id);
 /* A number, or 0 when unset. ie_env_check has refused what is no number of its range. */
 uint32_t ie_env_number(ie_env_id id);
+/* A number that may be 0: its value, or its default when unset. */
+uint32_t ie_env_count(ie_env_id id);
 
 /* IE_E_ARG naming the first variable whose value is not allowed, and what is. */
 ie_status ie_env_check(ie_error *err);

@@ -3,7 +3,7 @@
 #ifndef IE_GPU_H
 #define IE_GPU_H
 
-#include "../backend.h"
+#include "../gdn_log.h"
 #include "abi.h"
 
 typedef uint64_t gpu_ptr; /* device address; 0 = none */
@@ -39,6 +39,15 @@ typedef struct {
 ie_status gpu_add(gpu_launches *l, const char *kernel, uint32_t gx, uint32_t gy, uint32_t block, const void *args,
                   size_t size, ie_error *err);
 
+/* Which attention kernels run; all give the same bits. */
+typedef enum { GPU_ATTN_AUTO, GPU_ATTN_SPLIT, GPU_ATTN_OLD, GPU_ATTN_CHECK } gpu_attn_mode;
+typedef struct {
+    gpu_attn_mode mode;
+    uint32_t kv_min; /* ie_attn_kv from more than so many positions on, in steps of 256 */
+    uint32_t spw;    /* its partials a workgroup; 0: about 128 workgroups */
+} gpu_attn_choice;
+void gpu_attn_choice_read(gpu_attn_choice *c); /* IE_ATTN, IE_ATTN_KV_MIN, IE_ATTN_SPW */
+
 /* Everything that turning ops into launches needs to know of a run. Addresses are device memory. */
 typedef struct {
     const gpu_card *card;
@@ -48,11 +57,12 @@ typedef struct {
     gpu_ptr weights;       /* ie_mat.off, ie_vec.off are relative to it */
     gpu_ptr arena;         /* plus 256 * ie_off */
     gpu_ptr kv;            /* pages: backend.h, ie_kv_shape */
-    gpu_ptr gdn;           /* recurrent state: launch_gdn.c */
+    gpu_ptr gdn;           /* recurrent state: gpu_gdn_parts */
     gpu_ptr batch;         /* ie_abi_batch */
     gpu_ptr page_table;    /* uint32_t [n_seq][pages_per_seq] */
     gpu_ptr rope;          /* float pairs: ie_state_desc.rope */
     gpu_ptr scratch;       /* gpu_scratch_bytes() bytes; counters in it are zero between launches */
+    const gpu_attn_choice *attn; /* NULL: the defaults */
     uint32_t op;           /* index of the op that is being turned into launches */
 } gpu_run;
 
@@ -66,6 +76,8 @@ extern const gpu_launch_fn gpu_launch_table[OP_KINDS];
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);  /* launch_gemv.c */
 ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);   /* launch_gemv.c */
 ie_status gpu_launch_rmsnorm(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err); /* launch_rows.c */
+/* An op's outputs: rows of n values, f32 and / or Q8 as the op has them. */
+ie_abi_out gpu_out(const gpu_run *r, const ie_op *op, uint32_t n);
 ie_status gpu_launch_quant(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 ie_status gpu_launch_swiglu(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 ie_status gpu_launch_rows(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
@@ -74,8 +86,42 @@ ie_status gpu_launch_attn(const gpu_run *r, const ie_op *op, gpu_launches *out, 
 ie_status gpu_launch_conv(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);    /* launch_gdn.c */
 ie_status gpu_launch_gdn(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 
-/* Bytes of scratch that the launches of a state may use. */
-uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l);
+/* Where the recurrent state's parts begin, in bytes from gpu_run.gdn: ie_abi_gdn at 0, written before each step; states and
+ * logs as in gdn_log.h; rows to be replayed, [block][IE_LOG_SLOTS][log row], for as many blocks as a step can have. */
+typedef struct {
+    uint64_t states, logs, pending, bytes;
+} gpu_gdn_parts;
+
+static inline gpu_gdn_parts gpu_gdn_parts_of(const ie_state_desc *d) {
+    gpu_gdn_parts p = {0};
+    if (!d->gdn.n_layer) return p;
+    uint64_t n = (uint64_t)d->n_seq * d->gdn.n_layer, blocks = d->n_seq < IE_ABI_T ? d->n_seq : IE_ABI_T;
+    p.states = (sizeof(ie_abi_gdn) + 255u) / 256u * 256u;
+    p.logs = p.states + 4u * n * ie_gdn_state_floats(&d->gdn);
+    p.pending = p.logs + 4u * n * ie_gdn_log_floats(&d->gdn);
+    p.bytes = p.pending + 4u * blocks * IE_LOG_SLOTS * ie_gdn_log_row(&d->gdn);
+    return p;
+}
+
+/* Bytes of scratch that the launches of a state may use (launch_attn.c); zeroed once, when it is allocated. The first word is
+ * IE_ATTN=check's largest relative difference so far, a float. */
+uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu_attn_choice *c);
+/* Partials of 8 pages of the step's longest sequence. Launches of attention depend on it, on the batch's size and on where its
+ * sequences begin, and on nothing else of the step. */
+uint32_t gpu_attn_parts(const ie_step *s);
+
+/* ---- choosing among logits (launch_sample.c) ----------------------------------------------------------------------------- */
+
+/* Work memory for `rows` rows, zeroed once when it is allocated. */
+uint64_t gpu_sample_bytes(uint32_t rows);
+/* Whether the device can choose k of n logits; otherwise the host has to. */
+bool gpu_topk_fits(uint32_t n, uint32_t k);
+/* The k best of each row of n logits, ld floats apart, best first, to out: ie_abi_cand [rows][k]. */
+ie_status gpu_launch_topk(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t rows, uint32_t k, gpu_ptr work, gpu_ptr out,
+                          gpu_launches *l, ie_error *err);
+/* The best of each row and its probability to out: ie_abi_best [rows]. */
+ie_status gpu_launch_argmax(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t rows, gpu_ptr work, gpu_ptr out, gpu_launches *l,
+                            ie_error *err);
 
 /* ---- weights in device memory (layout.c) --------------------------------------------------------------------------- */
 
