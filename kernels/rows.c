@@ -1,0 +1,70 @@
+/* Ops over rows: RMSNorm, Q8, SwiGLU, and the gather of rows whose logits are wanted.
+ *
+ *   ie_rmsnorm  y = (x * (1 / sqrt(ss / n + eps))) * w, ss in the order sum256: lane j of 256 adds the squares of elements
+ *               j, j + 256, ...; a halving tree in each of the 8 waves, then one over their sums
+ *   ie_quant    Q8 of rows
+ *   ie_swiglu   y = silu(x[i]) * x[n + i]
+ *   ie_gather   rows batch.out[j] (OP_ROWS)
+ *
+ * Operands: f32 rows; outputs f32 and / or Q8, a wave a block of 32 values (q8.h).
+ * Launch: 256 lanes; x = shares of a row, y = row. Each share of a norm adds up the whole row (it comes from L2; a launch of one
+ *   workgroup would wait three times as long for its part of the stores) and writes its own blocks.
+ * Bytes moved: 4 n read for each share (norm: once more from L0), n to 4 n written. Launches of this family are bound by latency.
+ * LDS: norm 32 bytes; others none. Registers: budgets.txt. */
+#include "q8.h"
+
+/* Sum of squares of a row, in all lanes. */
+IE_INLINE float sum256(IE_GLOBAL const float *x, uint32_t n, IE_LDS float *sums) {
+    float p = 0.0f;
+    uint32_t i = ie_tid();
+    for (; i + 7u * 256u < n; i += 8u * 256u) { /* eight loads in flight */
+        float v[8];
+#pragma unroll
+        for (uint32_t k = 0; k < 8u; k++) v[k] = x[i + 256u * k];
+#pragma unroll
+        for (uint32_t k = 0; k < 8u; k++) p = ie_fma(v[k], v[k], p);
+    }
+    for (; i < n; i += 256u) p = ie_fma(x[i], x[i], p);
+    p = ie_wave_tree(p);
+    if (ie_lane() == 0u) sums[ie_wave()] = p;
+    ie_barrier();
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+IE_KERNEL(256) ie_rmsnorm(ie_abi_rows a) {
+    static IE_LDS_VAR float sums[8];
+    uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
+    IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
+    float mean = sum256(x, a.n, sums) / (float)a.n;
+    float r = ie_div(1.0f, ie_sqrt(mean + a.eps));
+    uint32_t end = ie_share(nblk, ie_wg_x() + 1u, a.shares);
+    for (uint32_t b = ie_share(nblk, ie_wg_x(), a.shares) + ie_wave(); b < end; b += 8u) {
+        uint32_t i = b * IE_BLOCK + ie_lane();
+        float y = i < a.n ? x[i] * r * a.w[i] : 0.0f;
+        ie_out_put(&a.out, t, i, a.n, y);
+    }
+}
+
+IE_KERNEL(256) ie_quant(ie_abi_rows a) {
+    uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
+    IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
+    for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
+        uint32_t i = b * IE_BLOCK + ie_lane();
+        ie_out_put(&a.out, t, i, a.n, i < a.n ? x[i] : 0.0f);
+    }
+}
+
+IE_KERNEL(256) ie_swiglu(ie_abi_rows a) {
+    uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
+    IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
+    for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
+        uint32_t i = b * IE_BLOCK + ie_lane();
+        float y = i < a.n ? ie_silu(x[i]) * x[a.n + i] : 0.0f;
+        ie_out_put(&a.out, t, i, a.n, y);
+    }
+}
+
+IE_KERNEL(256) ie_gather(ie_abi_gather a) {
+    uint32_t j = ie_wg_y(), i = ie_wg_x() * 256u + ie_tid();
+    if (i < a.n) a.y[(uint64_t)j * a.y_ld + i] = a.x[(uint64_t)a.batch->out[j] * a.x_ld + i];
+}
