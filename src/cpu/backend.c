@@ -204,24 +204,61 @@ static ie_status page_load(ie_backend *be, ie_state *st, uint32_t page, const vo
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
+/* The operands of the ops since the last barrier. */
+typedef struct {
+    ie_operand o[3 * IE_OPERANDS];
+    uint32_t n;
+} recent;
+
+/* Notes in no_barrier that op i and the next may run without a barrier between: a run of matrices that neither read nor
+ * write what another of the run writes (q, k, v or gate, up of unequal types). */
+static void check_barrier(const cpu_run *r, uint32_t i, recent *past, const ie_operand *now, uint32_t n) {
+    bool free_ = i > r->first && r->list->ops[i].kind == OP_MATMUL && r->list->ops[i - 1].kind == OP_MATMUL &&
+                 past->n + n <= sizeof past->o / sizeof *past->o;
+    for (uint32_t a = 0; a < past->n && free_; a++)
+        for (uint32_t b = 0; b < n && free_; b++)
+            free_ = !(past->o[a].write || now[b].write) || !ie_operands_meet(&past->o[a], &now[b]);
+    if (i > r->first) r->st->no_barrier[i - 1] = free_;
+    if (!free_) past->n = 0;
+    for (uint32_t b = 0; b < n && past->n < sizeof past->o / sizeof *past->o; b++) past->o[past->n++] = now[b];
+}
+
+/* Fills no_barrier. */
+static ie_status plan_barriers(const cpu_run *r, ie_error *err) {
+    if (!ie_grow(&r->st->no_barrier, &r->st->no_barrier_cap, r->list->n + 1u, 1, "op list", err)) return IE_E_NOMEM;
+    recent past = {.n = 0};
+    for (uint32_t i = r->first; i < r->last; i++) {
+        ie_operand o[IE_OPERANDS];
+        check_barrier(r, i, &past, o, ie_op_operands(&r->list->ops[i], r->w, r->step->n, cpu_rows(r, &r->list->ops[i]), o));
+        r->st->no_barrier[i] = false;
+    }
+    return IE_OK;
+}
+
 static void walk(void *ctx, uint32_t thread) {
     cpu_run *r = ctx;
     ie_pool *pool = r->cpu->pool;
-    cpu_profile *profile = thread == 0 ? r->cpu->profile : NULL;
-    if (profile) cpu_profile_begin(profile, r);
+    ie_profile *profile = thread == 0 ? r->cpu->profile : NULL;
+    ie_run run = {&r->st->d, r->w, r->list, r->first, r->last, r->step};
+    if (profile) ie_profile_begin(profile, &run);
+    double last = profile ? ie_now() : 0;
     for (uint32_t i = r->first; i < r->last; i++) {
         const ie_op *op = &r->list->ops[i];
         uint32_t i0, i1, grain, n = cpu_op_pieces(r, op, &grain);
         while (ie_pool_take(pool, thread, i - r->first + 1u, n, grain, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
         if (i + 1 < r->last && !r->st->no_barrier[i]) ie_pool_barrier(pool);
-        if (profile) cpu_profile_op(profile, r, i);
+        if (!profile) continue;
+        double now = ie_now();
+        ie_profile_op(profile, &run, i, now - last);
+        last = ie_now();
     }
 }
 
 static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
                      const ie_step *step, ie_error *err) {
     cpu_run r = {.cpu = of(be), .st = st, .w = w, .list = l, .first = first, .last = last, .step = step};
-    ie_status rc = cpu_check(&r, err);
+    ie_status rc = ie_run_check(&(ie_run){&st->d, w, l, first, last, step}, err);
+    if (!rc) rc = plan_barriers(&r, err);
     if (!rc) rc = cpu_attn_prepare(&r, err);
     if (!rc) rc = cpu_float_prepare(&r, err);
     if (!rc) rc = cpu_gdn_prepare(&r, err);
@@ -238,7 +275,7 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
 
 static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     if (!cpu_gdn_check_print(&of(be)->gdn_check, out, err)) return IE_E_NOMEM;
-    return of(be)->profile ? cpu_profile_print(of(be)->profile, out, err) : IE_OK;
+    return of(be)->profile ? ie_profile_print(of(be)->profile, out, err) : IE_OK;
 }
 
 static const char *describe(ie_backend *be) { return of(be)->about; }
@@ -246,7 +283,7 @@ static const char *describe(ie_backend *be) { return of(be)->about; }
 static void destroy(ie_backend *be) {
     cpu_backend *c = of(be);
     ie_pool_free(c->pool);
-    cpu_profile_free(c->profile);
+    ie_profile_free(c->profile);
     cpu_memory_put(&c->weight_memory);
     free(c);
 }
@@ -298,7 +335,7 @@ ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err) {
     snprintf(c->about, sizeof c->about, "cpu, %s, %d thread%s", ie_level_name(level), threads, threads == 1 ? "" : "s");
     c->pool = ie_pool_new((uint32_t)threads, err);
     bool ok = c->pool != NULL;
-    if (ok && ie_env_on(IE_ENV_PROFILE)) ok = (c->profile = cpu_profile_new(err)) != NULL;
+    if (ok && ie_env_on(IE_ENV_PROFILE)) ok = (c->profile = ie_profile_new(err)) != NULL;
     if (ok) return &c->be;
     destroy(&c->be);
     return NULL;

@@ -4,12 +4,11 @@
 
 #include <stdatomic.h>
 
-#include "../backend.h"
+#include "../step.h"
 #include "mm.h"
 #include "ops.h"
 #include "pool.h"
 
-typedef struct cpu_profile cpu_profile; /* profile.c */
 typedef struct cpu_gdn cpu_gdn;         /* gdn_run.c */
 
 /* Memory from the system: zeroed, pages taken when first touched. */
@@ -35,7 +34,7 @@ typedef struct {
     uint8_t *weights; /* its bytes */
     uint64_t weight_bytes;
     cpu_gdn_check gdn_check;
-    cpu_profile *profile; /* NULL unless IE_PROFILE=1 */
+    ie_profile *profile; /* NULL unless IE_PROFILE=1 */
     char about[64];
 } cpu_backend;
 
@@ -126,19 +125,6 @@ ie_status cpu_float_prepare(cpu_run *r, ie_error *err); /* room for matrices as 
 bool cpu_float_matmul(const cpu_run *r, const ie_op *op, uint32_t thread, const ie_mm_args *a, uint32_t row0, uint32_t row1);
 void cpu_float_store(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *k, const float *v);
 void cpu_float_attend(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *q, float *out);
-
-/* ---- check.c: arguments of a step ---------------------------------------------------------------------------------- */
-
-/* Everything that ops rely on: indices, ranges in the arena, positions, pages. Fills st->no_barrier. */
-ie_status cpu_check(cpu_run *r, ie_error *err);
-
-/* ---- profile.c ------------------------------------------------------------------------------------------------------ */
-
-cpu_profile *cpu_profile_new(ie_error *err); /* IE_PROFILE_CSV is opened here */
-void cpu_profile_free(cpu_profile *p);
-void cpu_profile_begin(cpu_profile *p, const cpu_run *r); /* by one thread, as all below */
-void cpu_profile_op(cpu_profile *p, const cpu_run *r, uint32_t op);
-ie_status cpu_profile_print(cpu_profile *p, ie_buf *out, ie_error *err);
 
 /* ---- memory.c ------------------------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* Checks the arguments of a step, so that ops need no checks of their own. Op lists are the engine's own work; batches and
  * page tables come from callers. */
-#include "cpu.h"
+#include "step.h"
 
-static ie_status op_fail(const cpu_run *r, uint32_t i, ie_error *err, const char *what) {
+static ie_status op_fail(const ie_run *r, uint32_t i, ie_error *err, const char *what) {
     return ie_fail(err, IE_E_ARG, "op %u (%s, layer %d) of list '%s': %s", i, ie_op_table[r->list->ops[i].kind].name,
                    r->list->ops[i].layer, r->list->name ? r->list->name : "", what);
 }
@@ -10,17 +10,17 @@ static ie_status op_fail(const cpu_run *r, uint32_t i, ie_error *err, const char
 /* ---- the batch ----------------------------------------------------------------------------------------------------- */
 
 /* All pages that a token at pos of sequence seq may read. window: the widest of the list's ops, 0 = none. */
-static ie_status check_pages(const cpu_run *r, uint32_t seq, uint32_t pos, uint32_t window, ie_error *err) {
-    const uint32_t *table = r->step->page_table + ie_table_at(seq, 0, r->st->d.pages_per_seq);
+static ie_status check_pages(const ie_run *r, uint32_t seq, uint32_t pos, uint32_t window, ie_error *err) {
+    const uint32_t *table = r->step->page_table + ie_table_at(seq, 0, r->d->pages_per_seq);
     for (uint32_t p = ie_page_of(ie_att_first(pos, window)); p <= ie_page_of(pos); p++)
-        if (table[p] >= r->st->d.n_pages)
-            return ie_fail(err, IE_E_ARG, "sequence %u: page %u is number %u, the pool has %u", seq, p, table[p], r->st->d.n_pages);
+        if (table[p] >= r->d->n_pages)
+            return ie_fail(err, IE_E_ARG, "sequence %u: page %u is number %u, the pool has %u", seq, p, table[p], r->d->n_pages);
     return IE_OK;
 }
 
-static ie_status check_positions(const cpu_run *r, bool rope, uint32_t window, ie_error *err) {
+static ie_status check_positions(const ie_run *r, bool rope, uint32_t window, ie_error *err) {
     const ie_step *s = r->step;
-    const ie_state_desc *d = &r->st->d;
+    const ie_state_desc *d = r->d;
     uint64_t room = (uint64_t)d->pages_per_seq * IE_PAGE;
     for (uint32_t t = 0; t < s->n; t++) {
         if (s->seq[t] < 0 || (uint32_t)s->seq[t] >= d->n_seq)
@@ -39,7 +39,7 @@ static ie_status check_positions(const cpu_run *r, bool rope, uint32_t window, i
 }
 
 /* With a window the first token of a sequence in the batch reaches furthest back. */
-static ie_status check_first_pages(const cpu_run *r, uint32_t window, ie_error *err) {
+static ie_status check_first_pages(const ie_run *r, uint32_t window, ie_error *err) {
     const ie_step *s = r->step;
     ie_status st = IE_OK;
     for (uint32_t t = 0; window && t < s->n && !st; t++)
@@ -47,9 +47,9 @@ static ie_status check_first_pages(const cpu_run *r, uint32_t window, ie_error *
     return st;
 }
 
-static ie_status check_batch(const cpu_run *r, ie_error *err) {
+static ie_status check_batch(const ie_run *r, ie_error *err) {
     const ie_step *s = r->step;
-    if (s->n < 1 || s->n > r->st->d.max_t) return ie_fail(err, IE_E_ARG, "batch: %u tokens, must be 1..%u", s->n, r->st->d.max_t);
+    if (s->n < 1 || s->n > r->d->max_t) return ie_fail(err, IE_E_ARG, "batch: %u tokens, must be 1..%u", s->n, r->d->max_t);
     bool rope = false, attn = false, kv = false;
     uint32_t window = 0;
     for (uint32_t i = r->first; i < r->last; i++) {
@@ -73,20 +73,20 @@ static ie_status check_batch(const cpu_run *r, ie_error *err) {
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
-static bool vec_ok(const cpu_run *r, int32_t vec, uint32_t n, bool optional) {
+static bool vec_ok(const ie_run *r, int32_t vec, uint32_t n, bool optional) {
     if (vec == IE_NO_W) return optional;
     return vec >= 0 && (uint32_t)vec < r->w->n_vec && r->w->vec[vec].n >= n &&
-           r->w->vec[vec].off + (uint64_t)n * 4u <= r->cpu->weight_bytes;
+           r->w->vec[vec].off + (uint64_t)n * 4u <= r->w->bytes;
 }
 
-static bool mat_ok(const cpu_run *r, int32_t mat) {
+static bool mat_ok(const ie_run *r, int32_t mat) {
     return mat >= 0 && (uint32_t)mat < r->w->n_mat &&
-           r->w->mat[mat].off + ie_mat_bytes(r->w->mat[mat].fmt, r->w->mat[mat].rows, r->w->mat[mat].cols) <= r->cpu->weight_bytes;
+           r->w->mat[mat].off + r->w->mat[mat].bytes <= r->w->bytes;
 }
 
 /* What is wrong with an op, or NULL. */
-static const char *op_wrong(const cpu_run *r, const ie_op *op) {
-    const ie_state_desc *d = &r->st->d;
+static const char *op_wrong(const ie_run *r, const ie_op *op) {
+    const ie_state_desc *d = r->d;
     bool src = op->src != IE_NO_OFF, out = op->dst != IE_NO_OFF || op->q8 != IE_NO_OFF;
     switch (op->kind) {
     case OP_EMBED: return !mat_ok(r, op->mat) || r->w->mat[op->mat].cols != op->n || op->dst == IE_NO_OFF ? "bad matrix or output" : NULL;
@@ -120,42 +120,19 @@ static const char *op_wrong(const cpu_run *r, const ie_op *op) {
     return "no such kind";
 }
 
-/* The operands of the ops since the last barrier. */
-typedef struct {
-    ie_operand o[3 * IE_OPERANDS];
-    uint32_t n;
-} recent;
-
-/* Notes in no_barrier that op i and the next may run without a barrier between: a run of matrices that neither read nor
- * write what another of the run writes (q, k, v or gate, up of unequal types). */
-static void check_barrier(const cpu_run *r, uint32_t i, recent *past, const ie_operand *now, uint32_t n) {
-    bool free_ = i > r->first && r->list->ops[i].kind == OP_MATMUL && r->list->ops[i - 1].kind == OP_MATMUL &&
-                 past->n + n <= sizeof past->o / sizeof *past->o;
-    for (uint32_t a = 0; a < past->n && free_; a++)
-        for (uint32_t b = 0; b < n && free_; b++)
-            free_ = !(past->o[a].write || now[b].write) || !ie_operands_meet(&past->o[a], &now[b]);
-    if (i > r->first) r->st->no_barrier[i - 1] = free_;
-    if (!free_) past->n = 0;
-    for (uint32_t b = 0; b < n && past->n < sizeof past->o / sizeof *past->o; b++) past->o[past->n++] = now[b];
-}
-
-ie_status cpu_check(cpu_run *r, ie_error *err) {
+ie_status ie_run_check(const ie_run *r, ie_error *err) {
     if (r->first > r->last || r->last > r->list->n)
         return ie_fail(err, IE_E_ARG, "ops %u..%u of a list of %u", r->first, r->last, r->list->n);
-    if (!ie_grow(&r->st->no_barrier, &r->st->no_barrier_cap, r->list->n + 1u, 1, "op list", err)) return IE_E_NOMEM;
-    recent past = {.n = 0};
     for (uint32_t i = r->first; i < r->last; i++) {
         const ie_op *op = &r->list->ops[i];
         if (op->kind < 0 || op->kind >= OP_KINDS) return ie_fail(err, IE_E_ARG, "op %u: no such kind", i);
         const char *wrong = op_wrong(r, op);
         if (wrong) return op_fail(r, i, err, wrong);
         ie_operand o[IE_OPERANDS];
-        uint32_t n = ie_op_operands(op, r->w, r->step->n, cpu_rows(r, op), o);
+        uint32_t n = ie_op_operands(op, r->w, r->step->n, ie_run_rows(r, op), o);
         for (uint32_t k = 0; k < n; k++)
-            if (o[k].rows && o[k].begin + (o[k].rows - 1u) * o[k].ld + o[k].n > r->st->arena.bytes)
+            if (o[k].rows && o[k].begin + (o[k].rows - 1u) * o[k].ld + o[k].n > r->d->arena_bytes)
                 return op_fail(r, i, err, "an operand lies outside the arena");
-        check_barrier(r, i, &past, o, n);
-        r->st->no_barrier[i] = false;
     }
     return check_batch(r, err);
 }

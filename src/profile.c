@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../env.h"
-#include "cpu.h"
+#include "env.h"
+#include "step.h"
 
 #define LAYERS 1024u /* those beyond are added to the last */
 
@@ -16,23 +16,22 @@ typedef struct {
     double seconds;
 } sums;
 
-struct cpu_profile {
+struct ie_profile {
     sums kind[2][OP_KINDS]; /* by phase: decode, prefill */
     double layer[2][LAYERS + 1]; /* [LAYERS]: outside layers */
     uint32_t n_layer;
     uint64_t steps[2], tokens[2];
     uint64_t runs;
-    double last;
     uint32_t ctx; /* positions that the step's sequences hold on average */
     FILE *csv;
     pthread_mutex_t lock; /* between a run and a print */
 };
 
 static const char *const phases[2] = {"decode", "prefill"};
-static uint32_t phase_of(const cpu_run *r) { return r->step->phase == IE_PREFILL ? 1 : 0; }
+static uint32_t phase_of(const ie_run *r) { return r->step->phase == IE_PREFILL ? 1 : 0; }
 
-cpu_profile *cpu_profile_new(ie_error *err) {
-    cpu_profile *p = ie_calloc(1, sizeof *p, "profile", err);
+ie_profile *ie_profile_new(ie_error *err) {
+    ie_profile *p = ie_calloc(1, sizeof *p, "profile", err);
     const char *path = ie_env_text(IE_ENV_PROFILE_CSV);
     if (p) pthread_mutex_init(&p->lock, NULL);
     if (!p || !path) return p;
@@ -42,18 +41,18 @@ cpu_profile *cpu_profile_new(ie_error *err) {
         return p;
     }
     ie_fail(err, IE_E_IO, "IE_PROFILE_CSV=%.300s: %s", path, strerror(errno));
-    cpu_profile_free(p);
+    ie_profile_free(p);
     return NULL;
 }
 
-void cpu_profile_free(cpu_profile *p) {
+void ie_profile_free(ie_profile *p) {
     if (!p) return;
     if (p->csv) fclose(p->csv);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
-void cpu_profile_begin(cpu_profile *p, const cpu_run *r) {
+void ie_profile_begin(ie_profile *p, const ie_run *r) {
     const ie_step *s = r->step;
     uint64_t sum = 0;
     for (uint32_t t = 0; t < s->n; t++) sum += s->pos ? (uint64_t)s->pos[t] + 1 : 0;
@@ -65,13 +64,11 @@ void cpu_profile_begin(cpu_profile *p, const cpu_run *r) {
         p->tokens[phase_of(r)] += s->n;
     }
     pthread_mutex_unlock(&p->lock);
-    p->last = ie_now();
 }
 
-void cpu_profile_op(cpu_profile *p, const cpu_run *r, uint32_t i) {
-    double now = ie_now(), took = now - p->last;
+void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t i, double took) {
     const ie_op *op = &r->list->ops[i];
-    uint32_t phase = phase_of(r), rows = cpu_rows(r, op);
+    uint32_t phase = phase_of(r), rows = ie_run_rows(r, op);
     ie_cost c = ie_op_table[op->kind].cost(op, r->w, rows, p->ctx);
     uint32_t layer = op->layer < 0 ? LAYERS : (uint32_t)op->layer < LAYERS ? (uint32_t)op->layer : LAYERS - 1;
     pthread_mutex_lock(&p->lock);
@@ -87,10 +84,9 @@ void cpu_profile_op(cpu_profile *p, const cpu_run *r, uint32_t i) {
                 p->ctx, i, ie_op_table[op->kind].name, op->layer, took * 1e6, (unsigned long long)c.weight_bytes,
                 (unsigned long long)c.act_bytes, (unsigned long long)c.kv_bytes, (unsigned long long)c.flops);
     pthread_mutex_unlock(&p->lock);
-    p->last = ie_now();
 }
 
-static bool print_phase(const cpu_profile *p, uint32_t phase, ie_buf *out, ie_error *err) {
+static bool print_phase(const ie_profile *p, uint32_t phase, ie_buf *out, ie_error *err) {
     double all = 0;
     for (uint32_t k = 0; k < OP_KINDS; k++) all += p->kind[phase][k].seconds;
     if (!(all > 0)) return true;
@@ -110,7 +106,7 @@ static bool print_phase(const cpu_profile *p, uint32_t phase, ie_buf *out, ie_er
     return ok && ie_buf_printf(out, err, "%soutside    %8.1f us\n", p->n_layer ? "\n  " : "  ", p->layer[phase][LAYERS] * 1e6 / steps);
 }
 
-ie_status cpu_profile_print(cpu_profile *p, ie_buf *out, ie_error *err) {
+ie_status ie_profile_print(ie_profile *p, ie_buf *out, ie_error *err) {
     pthread_mutex_lock(&p->lock);
     bool ok = print_phase(p, 0, out, err) && print_phase(p, 1, out, err);
     if (p->csv) fflush(p->csv);

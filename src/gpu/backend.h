@@ -1,0 +1,139 @@
+/* The GPU backend's records: the backend with its weights, a state, and the launches of a step. */
+#ifndef IE_GPU_BACKEND_H
+#define IE_GPU_BACKEND_H
+
+#include <pthread.h>
+
+#include "../cpu/pool.h"
+#include "../step.h"
+#include "driver.h"
+
+#define GPU_KERNELS 512u /* functions looked up */
+#define GPU_PLANS 24u    /* launch lists that a state keeps */
+#define GPU_SLABS 2u     /* staging buffers: one is filled while the other is uploaded */
+
+/* Staging of weights: pinned memory, kept while a model is loaded. */
+typedef struct {
+    uint8_t *p[GPU_SLABS];
+    gpu_event sent[GPU_SLABS]; /* the upload out of p[i] is through */
+    bool used[GPU_SLABS];
+    uint64_t bytes; /* of each */
+    uint32_t next;
+} gpu_staging;
+
+typedef struct {
+    const char *name;
+    gpu_function f;
+} gpu_kernel;
+
+typedef struct {
+    uint32_t runs;
+    double stream_s, graph_s;
+} gpu_graph_times;
+
+/* Environment switches, read when the backend is opened. */
+typedef struct {
+    bool graph, host_topk, stream, nobatch;
+    uint32_t graph_bench, tr_min;
+} gpu_switches;
+
+typedef struct {
+    ie_backend be; /* first: the public handle */
+    gpu_driver *drv;
+    ie_pool *pool; /* repacks weights */
+    gpu_stream stream;
+    gpu_module module;
+    gpu_kernel kernel[GPU_KERNELS];
+    uint32_t n_kernel;
+    gpu_ptr weights;
+    uint64_t weight_bytes;
+    gpu_staging staging;
+    gpu_switches sw;
+    pthread_mutex_t lock; /* contexts of several threads take turns */
+    ie_profile *profile;  /* NULL unless IE_PROFILE asks for it */
+    struct gpu_trace *trace;
+    gpu_event *event;     /* profile: one before each op, one at the end */
+    uint32_t n_event;
+    char about[160];
+} gpu_backend;
+
+/* Host memory that the device copies from and to, pinned. */
+typedef struct {
+    ie_abi_batch batch;
+    ie_abi_gdn gdn;
+    uint32_t bad;
+} gpu_pinned;
+
+/* What the launches of a run depend on (launch_*.c): equal keys, equal launches. */
+typedef struct {
+    const ie_op *ops;
+    const ie_weights *w;
+    uint32_t n_ops, first, last, n, n_out;
+    uint32_t parts;  /* 8-page parts of the longest sequence */
+    uint32_t starts; /* bit t: token t begins another sequence than t - 1's */
+} gpu_key;
+
+typedef struct {
+    gpu_key key;
+    gpu_launches l;
+    gpu_function *f; /* of each launch */
+    gpu_graph graph; /* NULL: not recorded */
+    uint32_t uses;
+    uint64_t stamp;  /* of the last use */
+} gpu_plan;
+
+typedef struct {
+    ie_state_desc d;
+    gpu_ptr mem; /* everything of a fixed size in one piece */
+    uint64_t bytes;
+    gpu_ptr arena, kv, gdn, batch, table, rope;
+    gpu_ptr scratch, sample;
+    uint64_t scratch_bytes, sample_bytes, gdn_bytes;
+    gpu_pinned *pin;
+    uint32_t *table_seen; /* pinned: page tables as uploaded */
+    uint32_t rope_n;      /* rows uploaded */
+    gpu_plan plan[GPU_PLANS];
+    uint64_t stamp;
+    ie_gdn_log *log;      /* where the sequences' recurrent states stand; NULL without recurrent layers */
+} gpu_state;
+
+static inline gpu_backend *gpu_of(ie_backend *be) { return (gpu_backend *)(void *)be; }
+static inline gpu_state *gpu_state_of(ie_state *st) { return (gpu_state *)(void *)st; }
+
+/* Locks the backend and binds its device to the thread; gpu_leave unlocks and passes the status on. */
+ie_status gpu_enter(gpu_backend *g, ie_error *err);
+ie_status gpu_leave(gpu_backend *g, ie_status st);
+
+/* ---- weights.c ---- */
+ie_status gpu_weights_alloc(ie_backend *be, ie_weights *w, ie_error *err);
+ie_status gpu_weights_fill(ie_backend *be, const ie_mat *m, ie_rows_fn rows, void *ctx, ie_error *err);
+ie_status gpu_weights_vec(ie_backend *be, const ie_vec *v, const float *data, ie_error *err);
+ie_status gpu_staging_end(gpu_backend *g, ie_error *err); /* waits for uploads, frees the staging memory */
+
+/* ---- state.c ---- */
+void gpu_state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have);
+ie_status gpu_state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err);
+void gpu_state_free(ie_backend *be, ie_state *st);
+void gpu_plans_drop(gpu_backend *g, gpu_state *s);
+ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);
+ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);
+ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);
+ie_status gpu_page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err);
+ie_status gpu_page_load(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err);
+ie_status gpu_seq_rewind(ie_backend *be, ie_state *st, uint32_t seq, uint32_t pos, ie_error *err);
+uint64_t gpu_seq_bytes(ie_backend *be, ie_state *st);
+ie_status gpu_seq_save(ie_backend *be, ie_state *st, uint32_t seq, void *dst, ie_error *err);
+ie_status gpu_seq_load(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err);
+
+/* ---- run.c ---- */
+ie_status gpu_run_list(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
+                       const ie_step *step, ie_error *err);
+ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, ie_error *err);
+
+/* ---- trace.c: IE_TRACE ---- */
+typedef struct gpu_trace gpu_trace;
+gpu_trace *gpu_trace_new(const char *path, ie_error *err);
+void gpu_trace_free(gpu_trace *t);
+void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l);
+
+#endif

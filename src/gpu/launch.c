@@ -1,0 +1,21 @@
+/* From ops to launches: the families' functions, gathered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+
+const gpu_launch_fn gpu_launch_table[OP_KINDS] = {
+    [OP_EMBED] = gpu_launch_embed,     [OP_RMSNORM] = gpu_launch_rmsnorm, [OP_QUANT] = gpu_launch_quant,
+    [OP_MATMUL] = gpu_launch_matmul,   [OP_ROPE_KV] = gpu_launch_rope_kv, [OP_ATTN] = gpu_launch_attn,
+    [OP_SWIGLU] = gpu_launch_swiglu,   [OP_CONV] = gpu_launch_conv,       [OP_GDN] = gpu_launch_gdn,
+    [OP_ROWS] = gpu_launch_rows,
+};
+
+ie_status gpu_add(gpu_launches *l, const char *kernel, uint32_t gx, uint32_t gy, uint32_t block, const void *args, size_t size, ie_error *err) {
+    if (size > GPU_ARGS_MAX) return ie_fail(err, IE_E_ARG, "kernel %s: %zu bytes of arguments, at most %u", kernel, size, GPU_ARGS_MAX);
+    if (!ie_grow(&l->v, &l->cap, l->n + 1u, sizeof *l->v, "launches", err)) return IE_E_NOMEM;
+    gpu_launch *v = &l->v[l->n++];
+    *v = (gpu_launch){.kernel = kernel, .grid = {gx, gy, 1}, .block = block, .args_bytes = (uint32_t)size};
+    memcpy(v->args, args, size);
+    return IE_OK;
+}

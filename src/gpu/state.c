@@ -1,0 +1,172 @@
+/* A state in device memory: arena, KV pages, recurrent states, batch, page tables, RoPE rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+
+static uint64_t round256(uint64_t n) { return (n + 255u) / 256u * 256u; }
+
+/* Bytes of each part, in the order of memory. */
+typedef struct {
+    uint64_t arena, kv, gdn, batch, table, rope;
+} parts;
+
+static parts parts_of(const ie_state_desc *d) {
+    return (parts){.arena = round256(d->arena_bytes), .kv = round256(d->n_pages * ie_kv_page_bytes(&d->kv)), .gdn = round256(gpu_gdn_bytes(d)),
+                   .batch = round256(sizeof(ie_abi_batch)), .table = round256(4u * (uint64_t)d->n_seq * d->pages_per_seq),
+                   .rope = round256(8u * (uint64_t)d->rope_rows * d->rope_half)};
+}
+
+static uint64_t sum_of(const parts *p) { return p->arena + p->kv + p->gdn + p->batch + p->table + p->rope; }
+
+void gpu_state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have) {
+    gpu_backend *g = gpu_of(be);
+    parts p = parts_of(d);
+    uint64_t total;
+    ie_error err;
+    *need = sum_of(&p);
+    *have = 0;
+    ie_status st = gpu_enter(g, &err);
+    if (!st) st = gpu_staging_end(g, &err);
+    if (!st) gpu_mem_info(g->drv, have, &total, &err);
+    gpu_leave(g, st);
+}
+
+static ie_status check(const ie_state_desc *d, const parts *p, ie_error *err) {
+    if (d->max_t < 1 || d->max_t > IE_ABI_T) return ie_fail(err, IE_E_ARG, "batch size %u: must be 1..%u", d->max_t, IE_ABI_T);
+    if (d->n_seq < 1) return ie_fail(err, IE_E_ARG, "sequences: 0, must be at least 1");
+    if (d->kv.f32) return ie_fail(err, IE_E_UNSUPPORTED, "IE_ACT=f32 needs the CPU backend");
+    if (d->kv.n_layer && (d->kv.hd < 1 || d->kv.hd > IE_MAX_HD))
+        return ie_fail(err, IE_E_UNSUPPORTED, "head size %u: must be 1..%u", d->kv.hd, IE_MAX_HD);
+    if (d->kv.n_layer && !ie_kv_ok(d->n_pages, d->kv.n_layer, d->kv.n_kv))
+        return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)ie_kv_page_bytes(&d->kv));
+    if ((uint64_t)d->n_seq * d->pages_per_seq > UINT32_MAX)
+        return ie_fail(err, IE_E_ARG, "page tables: %u sequences of %u pages are too many", d->n_seq, d->pages_per_seq);
+    return sum_of(p) <= PTRDIFF_MAX / 2 ? IE_OK : ie_fail(err, IE_E_NOMEM, "a context of %llu bytes is too large", (unsigned long long)sum_of(p));
+}
+
+static ie_status make(gpu_backend *g, gpu_state *s, const parts *p, ie_error *err) {
+    uint64_t table = 4u * (uint64_t)s->d.n_seq * s->d.pages_per_seq;
+    s->bytes = sum_of(p);
+    s->gdn_bytes = p->gdn;
+    ie_status st = gpu_staging_end(g, err);
+    if (!st) st = gpu_alloc(g->drv, s->bytes, "the context's pages and activations", &s->mem, err);
+    if (!st) st = gpu_host_alloc(g->drv, sizeof *s->pin, (void **)&s->pin, err);
+    if (!st) st = gpu_host_alloc(g->drv, table, (void **)&s->table_seen, err);
+    if (!st) st = ie_gdn_log_new(&s->d.gdn, s->d.n_seq, &s->log, err);
+    if (st) return st;
+    s->arena = s->mem;
+    s->kv = s->arena + p->arena;
+    s->gdn = s->kv + p->kv;
+    s->batch = s->gdn + p->gdn;
+    s->table = s->batch + p->batch;
+    s->rope = s->table + p->table;
+    memset(s->pin, 0, sizeof *s->pin);
+    memset(s->table_seen, 0xFF, (size_t)table);
+    /* Zeros: padding that kernels read (never use), and tables of sequences without pages. */
+    st = gpu_fill(g->drv, s->mem, 0, s->bytes, g->stream, err);
+    return st ? st : gpu_stream_sync(g->drv, g->stream, err);
+}
+
+void gpu_plans_drop(gpu_backend *g, gpu_state *s) {
+    for (uint32_t i = 0; i < GPU_PLANS; i++) {
+        gpu_graph_free(g->drv, s->plan[i].graph);
+        free(s->plan[i].l.v);
+        free(s->plan[i].f);
+        s->plan[i] = (gpu_plan){0};
+    }
+}
+
+static void drop(gpu_backend *g, gpu_state *s) {
+    gpu_plans_drop(g, s);
+    gpu_free(g->drv, s->mem);
+    gpu_free(g->drv, s->scratch);
+    gpu_free(g->drv, s->sample);
+    gpu_host_free(g->drv, s->pin);
+    gpu_host_free(g->drv, s->table_seen);
+    ie_gdn_log_free(s->log);
+    free(s);
+}
+
+ie_status gpu_state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err) {
+    gpu_backend *g = gpu_of(be);
+    parts p = parts_of(d);
+    ie_status st = check(d, &p, err);
+    if (st) return st;
+    gpu_state *s = ie_calloc(1, sizeof *s, "context", err);
+    if (!s) return IE_E_NOMEM;
+    s->d = *d;
+    st = gpu_enter(g, err);
+    if (!st) st = make(g, s, &p, err);
+    if (st) drop(g, s);
+    else *out = (ie_state *)(void *)s;
+    return gpu_leave(g, st);
+}
+
+void gpu_state_free(ie_backend *be, ie_state *st) {
+    gpu_backend *g = gpu_of(be);
+    if (!st) return;
+    ie_error err;
+    ie_status rc = gpu_enter(g, &err);
+    gpu_stream_sync(g->drv, g->stream, &err);
+    drop(g, gpu_state_of(st));
+    gpu_leave(g, rc);
+}
+
+/* ---- copies to and from the host -------------------------------------------------------------------------------------- */
+
+/* Waits: src or dst is the caller's memory. */
+static ie_status copy(gpu_backend *g, gpu_ptr at, void *host, uint64_t bytes, bool up, ie_error *err) {
+    ie_status st = gpu_enter(g, err);
+    if (!st) st = up ? gpu_upload(g->drv, at, host, bytes, g->stream, err) : gpu_download(g->drv, host, at, bytes, g->stream, err);
+    if (!st) st = gpu_stream_sync(g->drv, g->stream, err);
+    return gpu_leave(g, st);
+}
+
+static ie_status arena_range(const gpu_state *s, uint64_t off, uint64_t bytes, ie_error *err) {
+    if (off <= s->d.arena_bytes && bytes <= s->d.arena_bytes - off) return IE_OK;
+    return ie_fail(err, IE_E_ARG, "arena: bytes %llu + %llu of %llu", (unsigned long long)off, (unsigned long long)bytes,
+                   (unsigned long long)s->d.arena_bytes);
+}
+
+ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err) {
+    gpu_state *s = gpu_state_of(st);
+    ie_status rc = arena_range(s, off, bytes, err);
+    return rc ? rc : copy(gpu_of(be), s->arena + off, dst, bytes, false, err);
+}
+
+ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err) {
+    gpu_state *s = gpu_state_of(st);
+    ie_status rc = arena_range(s, off, bytes, err);
+    return rc ? rc : copy(gpu_of(be), s->arena + off, (void *)(uintptr_t)src, bytes, true, err); /* only read */
+}
+
+static ie_status page_at(const gpu_state *s, uint32_t page, gpu_ptr *at, ie_error *err) {
+    if (page >= s->d.n_pages) return ie_fail(err, IE_E_ARG, "page %u: the pool has %u", page, s->d.n_pages);
+    *at = s->kv + page * ie_kv_page_bytes(&s->d.kv);
+    return IE_OK;
+}
+
+ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err) {
+    gpu_backend *g = gpu_of(be);
+    gpu_state *s = gpu_state_of(st);
+    gpu_ptr to, from;
+    ie_status rc = page_at(s, dst, &to, err);
+    if (!rc) rc = page_at(s, src, &from, err);
+    if (rc) return rc;
+    rc = gpu_enter(g, err);
+    if (!rc) rc = gpu_copy(g->drv, to, from, ie_kv_page_bytes(&s->d.kv), g->stream, err);
+    return gpu_leave(g, rc);
+}
+
+ie_status gpu_page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err) {
+    gpu_ptr at;
+    ie_status rc = page_at(gpu_state_of(st), page, &at, err);
+    return rc ? rc : copy(gpu_of(be), at, dst, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), false, err);
+}
+
+ie_status gpu_page_load(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err) {
+    gpu_ptr at;
+    ie_status rc = page_at(gpu_state_of(st), page, &at, err);
+    return rc ? rc : copy(gpu_of(be), at, (void *)(uintptr_t)src, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), true, err);
+}

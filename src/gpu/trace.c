@@ -1,0 +1,45 @@
+/* IE_TRACE=FILE: every launch, in order, one line each. No events: times do not change. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+
+struct gpu_trace {
+    FILE *f;
+    uint64_t runs;
+};
+
+gpu_trace *gpu_trace_new(const char *path, ie_error *err) {
+    gpu_trace *t = ie_calloc(1, sizeof *t, "trace", err);
+    if (!t) return NULL;
+    t->f = fopen(path, "we");
+    if (!t->f) {
+        ie_fail(err, IE_E_IO, "IE_TRACE=%.300s: %s", path, strerror(errno));
+        free(t);
+        return NULL;
+    }
+    fputs("run,list,phase,tokens,position,op,kind,layer,kernel,workgroups,lanes,weight_bytes\n", t->f);
+    return t;
+}
+
+void gpu_trace_free(gpu_trace *t) {
+    if (!t) return;
+    fclose(t->f);
+    free(t);
+}
+
+void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l) {
+    t->runs++;
+    for (size_t i = 0; i < l->n; i++) {
+        const gpu_launch *k = &l->v[i];
+        const ie_op *op = &r->list->ops[k->op];
+        bool first = i == 0 || l->v[i - 1].op != k->op; /* an op's weights count for its first launch */
+        uint64_t bytes = first ? ie_op_table[op->kind].cost(op, r->w, ie_run_rows(r, op), 0).weight_bytes : 0;
+        fprintf(t->f, "%llu,%s,%s,%u,%d,%u,%s,%d,%s,%llu,%u,%llu\n", (unsigned long long)t->runs, r->list->name ? r->list->name : "",
+                r->step->phase == IE_PREFILL ? "prefill" : "decode", r->step->n, r->step->pos ? r->step->pos[0] : 0, k->op,
+                ie_op_table[op->kind].name, op->layer, k->kernel, (unsigned long long)k->grid[0] * k->grid[1] * k->grid[2], k->block,
+                (unsigned long long)bytes);
+    }
+}
