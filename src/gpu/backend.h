@@ -88,13 +88,13 @@ typedef struct {
     uint64_t bytes;
     gpu_ptr arena, kv, gdn, batch, table, rope;
     gpu_ptr scratch, sample;
-    uint64_t scratch_bytes, sample_bytes, gdn_bytes;
+    uint64_t scratch_bytes, sample_bytes;
     gpu_pinned *pin;
     uint32_t *table_seen; /* pinned: page tables as uploaded */
     uint32_t rope_n;      /* rows uploaded */
     gpu_plan plan[GPU_PLANS];
     uint64_t stamp;
-    ie_gdn_log *log;      /* where the sequences' recurrent states stand; NULL without recurrent layers */
+    ie_gdn_log log;       /* where the sequences' recurrent states stand; unused without recurrent layers */
 } gpu_state;
 
 static inline gpu_backend *gpu_of(ie_backend *be) { return (gpu_backend *)(void *)be; }

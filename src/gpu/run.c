@@ -56,6 +56,15 @@ static void fill_batch(ie_abi_batch *b, const ie_step *step) {
     for (uint32_t i = 0; i < step->n_out; i++) b->out[i] = step->out[i];
 }
 
+static void fill_gdn(ie_abi_gdn *out, const ie_gdn_log *log) {
+    memset(out, 0, sizeof *out);
+    out->n = log->n_block;
+    for (uint32_t i = 0; i < log->n_block; i++) {
+        const ie_gdn_block *b = &log->block[i];
+        out->block[i] = (ie_abi_gdn_block){.seq = b->seq, .t0 = b->t0, .n = b->n, .pos = b->pos, .base = b->base, .next = b->next};
+    }
+}
+
 /* ---- launches ------------------------------------------------------------------------------------------------------------ */
 
 static gpu_key key_of(const ie_run *r, uint32_t pages) {
@@ -133,7 +142,7 @@ static ie_status get_plan(gpu_backend *g, gpu_state *s, const ie_run *r, uint32_
 
 static ie_status send(gpu_backend *g, gpu_state *s, ie_error *err) {
     ie_status st = gpu_upload(g->drv, s->batch, &s->pin->batch, sizeof s->pin->batch, g->stream, err);
-    if (!st && s->log) st = gpu_upload(g->drv, s->gdn, &s->pin->gdn, sizeof s->pin->gdn, g->stream, err);
+    if (!st && s->log.n_block) st = gpu_upload(g->drv, s->gdn, &s->pin->gdn, sizeof s->pin->gdn, g->stream, err);
     return st;
 }
 
@@ -193,16 +202,16 @@ static ie_status execute(gpu_backend *g, gpu_state *s, const ie_run *r, gpu_plan
 
 static ie_status run(gpu_backend *g, gpu_state *s, const ie_run *r, ie_error *err) {
     gpu_plan *p;
-    ie_gdn_step gdn;
-    ie_status st = ie_gdn_begin(s->log, r, &gdn, err);
+    bool recurrent = s->d.gdn.n_layer > 0;
+    ie_status st = recurrent ? ie_gdn_log_prepare(&s->log, r->list, r->first, r->last, r->step, err) : IE_OK;
     if (!st) st = refresh(g, s, r->step, err);
     if (st) return st;
     fill_batch(&s->pin->batch, r->step);
-    gpu_gdn_fill(&s->pin->gdn, &gdn);
+    if (recurrent) fill_gdn(&s->pin->gdn, &s->log);
     s->pin->bad = 0;
     st = get_plan(g, s, r, s->pin->batch.n_pages_max, &p, err);
     if (!st) st = execute(g, s, r, p, err);
-    ie_gdn_end(s->log, &gdn, !st && !s->pin->bad);
+    if (recurrent) ie_gdn_log_commit(&s->log, !st && !s->pin->bad);
     if (st || !s->pin->bad) return st;
     uint32_t op = IE_ABI_BAD(s->pin->bad); /* its own inverse */
     if (op >= r->list->n) return ie_fail(err, IE_E_DEVICE, "a kernel reported a failure of op %u of %u", op, r->list->n);

@@ -12,7 +12,7 @@ typedef struct {
 } parts;
 
 static parts parts_of(const ie_state_desc *d) {
-    return (parts){.arena = round256(d->arena_bytes), .kv = round256(d->n_pages * ie_kv_page_bytes(&d->kv)), .gdn = round256(gpu_gdn_bytes(d)),
+    return (parts){.arena = round256(d->arena_bytes), .kv = round256(d->n_pages * ie_kv_page_bytes(&d->kv)), .gdn = round256(gpu_gdn_parts_of(d).bytes),
                    .batch = round256(sizeof(ie_abi_batch)), .table = round256(4u * (uint64_t)d->n_seq * d->pages_per_seq),
                    .rope = round256(8u * (uint64_t)d->rope_rows * d->rope_half)};
 }
@@ -40,6 +40,8 @@ static ie_status check(const ie_state_desc *d, const parts *p, ie_error *err) {
         return ie_fail(err, IE_E_UNSUPPORTED, "head size %u: must be 1..%u", d->kv.hd, IE_MAX_HD);
     if (d->kv.n_layer && !ie_kv_ok(d->n_pages, d->kv.n_layer, d->kv.n_kv))
         return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)ie_kv_page_bytes(&d->kv));
+    ie_status st = d->gdn.n_layer ? ie_gdn_shape_check(&d->gdn, err) : IE_OK;
+    if (st) return st;
     if ((uint64_t)d->n_seq * d->pages_per_seq > UINT32_MAX)
         return ie_fail(err, IE_E_ARG, "page tables: %u sequences of %u pages are too many", d->n_seq, d->pages_per_seq);
     return sum_of(p) <= PTRDIFF_MAX / 2 ? IE_OK : ie_fail(err, IE_E_NOMEM, "a context of %llu bytes is too large", (unsigned long long)sum_of(p));
@@ -48,12 +50,11 @@ static ie_status check(const ie_state_desc *d, const parts *p, ie_error *err) {
 static ie_status make(gpu_backend *g, gpu_state *s, const parts *p, ie_error *err) {
     uint64_t table = 4u * (uint64_t)s->d.n_seq * s->d.pages_per_seq;
     s->bytes = sum_of(p);
-    s->gdn_bytes = p->gdn;
     ie_status st = gpu_staging_end(g, err);
     if (!st) st = gpu_alloc(g->drv, s->bytes, "the context's pages and activations", &s->mem, err);
     if (!st) st = gpu_host_alloc(g->drv, sizeof *s->pin, (void **)&s->pin, err);
     if (!st) st = gpu_host_alloc(g->drv, table, (void **)&s->table_seen, err);
-    if (!st) st = ie_gdn_log_new(&s->d.gdn, s->d.n_seq, &s->log, err);
+    if (!st && s->d.gdn.n_layer) st = ie_gdn_log_new(&s->log, s->d.n_seq, err);
     if (st) return st;
     s->arena = s->mem;
     s->kv = s->arena + p->arena;
@@ -84,7 +85,7 @@ static void drop(gpu_backend *g, gpu_state *s) {
     gpu_free(g->drv, s->sample);
     gpu_host_free(g->drv, s->pin);
     gpu_host_free(g->drv, s->table_seen);
-    ie_gdn_log_free(s->log);
+    ie_gdn_log_free(&s->log);
     free(s);
 }
 
@@ -169,4 +170,41 @@ ie_status gpu_page_load(ie_backend *be, ie_state *st, uint32_t page, const void 
     gpu_ptr at;
     ie_status rc = page_at(gpu_state_of(st), page, &at, err);
     return rc ? rc : copy(gpu_of(be), at, (void *)(uintptr_t)src, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), true, err);
+}
+
+/* ---- recurrent state ---------------------------------------------------------------------------------------------------- */
+
+ie_status gpu_seq_rewind(ie_backend *be, ie_state *st, uint32_t seq, uint32_t pos, ie_error *err) {
+    (void)be;
+    gpu_state *s = gpu_state_of(st);
+    if (seq >= s->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, s->d.n_seq - 1u);
+    return s->d.gdn.n_layer ? ie_gdn_log_rewind(&s->log, seq, pos, err) : IE_OK;
+}
+
+uint64_t gpu_seq_bytes(ie_backend *be, ie_state *st) {
+    (void)be;
+    const gpu_state *s = gpu_state_of(st);
+    return s->d.gdn.n_layer ? sizeof(ie_gdn_place) + ie_gdn_seq_bytes(&s->d.gdn) : 0;
+}
+
+/* Place, states, logs: the CPU backend's format. */
+static ie_status seq_copy(gpu_backend *g, gpu_state *s, uint32_t seq, uint8_t *buf, bool up, ie_error *err) {
+    if (seq >= s->d.n_seq) return ie_fail(err, IE_E_ARG, "sequence %u: must be 0..%u", seq, s->d.n_seq - 1u);
+    if (!s->d.gdn.n_layer) return IE_OK;
+    gpu_gdn_parts p = gpu_gdn_parts_of(&s->d);
+    uint64_t states = 4u * s->d.gdn.n_layer * ie_gdn_state_floats(&s->d.gdn), logs = 4u * s->d.gdn.n_layer * ie_gdn_log_floats(&s->d.gdn);
+    uint8_t *at = buf + sizeof(ie_gdn_place);
+    if (!up) memcpy(buf, &s->log.at[seq], sizeof(ie_gdn_place));
+    ie_status st = copy(g, s->gdn + p.states + seq * states, at, states, up, err);
+    if (!st) st = copy(g, s->gdn + p.logs + seq * logs, at + states, logs, up, err);
+    if (!st && up) memcpy(&s->log.at[seq], buf, sizeof(ie_gdn_place));
+    return st;
+}
+
+ie_status gpu_seq_save(ie_backend *be, ie_state *st, uint32_t seq, void *dst, ie_error *err) {
+    return seq_copy(gpu_of(be), gpu_state_of(st), seq, dst, false, err);
+}
+
+ie_status gpu_seq_load(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err) {
+    return seq_copy(gpu_of(be), gpu_state_of(st), seq, (uint8_t *)(uintptr_t)src, true, err); /* only read */
 }
