@@ -49,8 +49,11 @@ typedef struct ie_ctx ie_ctx;
 typedef int (*ie_progress_fn)(void *user, const char *what, double fraction);
 
 typedef struct {
-    const char *backend; /* "auto", "cpu" (NULL = "auto") */
+    const char *backend; /* "auto" (NULL: a GPU that works, else the CPU), "cpu", "gpu", "hip", "cuda" */
     int threads;         /* worker threads, 0 = one per core available to the process */
+    int device;          /* 1 + the GPU's number, 0 = the first that can be used */
+    int gpu_layers;      /* the first so many layers on the GPU, the rest on the CPU; 0 = all */
+    const char *hsaco;   /* file of GPU code instead of the built-in, or NULL */
     int mtp;             /* also load the layer that predicts further tokens (MTP), where the file has one */
     int vocab_only;      /* read metadata and vocabulary, no weights */
     ie_progress_fn progress;
@@ -60,6 +63,7 @@ typedef struct {
 /* What a model is, for people and for callers that size buffers. Strings live as long as the model. */
 typedef struct {
     const char *arch, *name, *backend;
+    const char *note; /* why "auto" took the CPU, or NULL */
     int32_t n_vocab, n_ctx_train, n_layer, n_embd, n_head, n_head_kv, head_dim;
     uint64_t n_params;
     uint64_t file_bytes;    /* tensor data in the file(s) */

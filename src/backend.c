@@ -2,15 +2,21 @@
 
 #include <string.h>
 
+#include "gpu/driver.h"
+
 typedef struct {
     const char *name;
     ie_backend *(*open)(const ie_backend_params *p, ie_error *err);
+    bool gpu;
 } backend_row;
 
-/* In the order in which "auto" tries them. */
+/* In the order in which "auto" and "gpu" try them. */
 static const backend_row backends[] = {
-    {"cpu", ie_cpu_open},
+    {"hip", ie_hip_open, true},
+    {"cuda", ie_cuda_open, true},
+    {"cpu", ie_cpu_open, false},
 };
+#define N_BACKENDS (sizeof backends / sizeof *backends)
 
 void ie_weights_place(ie_weights *w, uint64_t (*mat_bytes)(const ie_format *f, uint32_t rows, uint32_t cols)) {
     w->bytes = 0;
@@ -26,13 +32,47 @@ void ie_weights_place(ie_weights *w, uint64_t (*mat_bytes)(const ie_format *f, u
     }
 }
 
+static ie_backend *open_row(const backend_row *row, const ie_backend_params *p, ie_error *err) {
+    ie_backend *be = row->open(p, err);
+    return be && row->gpu && p && p->gpu_layers ? ie_split_open(be, p, err) : be;
+}
+
+/* The first GPU that works. *why: one line about all that do not. */
+static ie_backend *open_gpu(const ie_backend_params *p, ie_error *why) {
+    ie_error one, all = {0};
+    for (size_t i = 0; i < N_BACKENDS; i++) {
+        if (!backends[i].gpu) continue;
+        ie_backend *be = open_row(&backends[i], p, &one);
+        if (be) return be;
+        if (one.code == IE_E_ARG || one.code == IE_E_NOMEM) { /* the caller's or the host's fault, not a missing card */
+            *why = one;
+            return NULL;
+        }
+        ie_fail(why, one.code, "%s%s%s", all.msg, *all.msg ? "; " : "", one.msg);
+        all = *why;
+    }
+    return NULL;
+}
+
 ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_error *err) {
     bool any = !name || strcmp(name, "auto") == 0;
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-        if (!any && strcmp(name, backends[i].name) != 0) continue;
-        ie_backend *be = backends[i].open(p, err);
-        if (be || !any) return be;
+    ie_error local;
+    if (!err) err = &local;
+    if (p && p->note) *p->note = (ie_error){0};
+    for (size_t i = 0; i < N_BACKENDS && !any; i++)
+        if (strcmp(name, backends[i].name) == 0) return open_row(&backends[i], p, err);
+    if (!any && strcmp(name, "gpu") != 0) {
+        ie_fail(err, IE_E_ARG, "backend '%.40s': must be auto, cpu, gpu, hip or cuda", name);
+        return NULL;
     }
-    if (!any) ie_fail(err, IE_E_ARG, "backend '%.40s': must be auto or cpu", name);
-    return NULL;
+    ie_backend *be = open_gpu(p, err);
+    if (be || !any || err->code == IE_E_ARG) return be;
+    if (p && p->note) ie_fail(p->note, err->code, "no GPU can be used, ie-run --list-devices says why");
+    return ie_cpu_open(p, err);
+}
+
+ie_status ie_backend_devices(ie_buf *out, ie_error *err) {
+    ie_status st = IE_OK;
+    for (int v = 0; v < GPU_VENDORS && !st; v++) st = gpu_driver_list((gpu_vendor)v, out, err);
+    return st;
 }

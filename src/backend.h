@@ -10,6 +10,8 @@
 typedef struct ie_backend ie_backend;
 typedef struct ie_state ie_state;
 
+#define IE_MAX_HD 1024u /* largest head */
+
 /* The KV geometry of a model: all layers alike. A page holds, for each KV layer and each KV head, K [hdp/8][32][8] then
  * V [32][hdp] in f16, hdp = ie_head_pad(hd):
  *   byte of (page, layer, head) = ((page * n_layer + layer) * n_kv + head) * hdp * 32 * 2 elements * 2 bytes. */
@@ -124,11 +126,21 @@ struct ie_backend {
 void ie_weights_place(ie_weights *w, uint64_t (*mat_bytes)(const ie_format *f, uint32_t rows, uint32_t cols));
 
 typedef struct {
-    int threads; /* 0 = cores available to the process */
+    int threads;       /* 0 = cores available to the process */
+    int device;        /* 1 + its number, 0 = the first that can be used */
+    int gpu_layers;    /* layers on the GPU, the rest on the CPU; 0 = all */
+    const char *hsaco; /* file of GPU code instead of the built-in, or NULL */
+    ie_error *note;    /* NULL, or where to say why "auto" took the CPU; code IE_OK otherwise */
 } ie_backend_params;
 
-/* The backends of this build, one row each; "auto" takes the first that can run here. */
+/* A backend by name: "cpu", "hip", "cuda", "gpu" (whichever of the two is there), "auto" or NULL (a GPU, else the CPU). */
 ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_error *err);
 ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err);
+ie_backend *ie_hip_open(const ie_backend_params *p, ie_error *err);
+ie_backend *ie_cuda_open(const ie_backend_params *p, ie_error *err);
+/* The first n layers by gpu, which it owns from now on, all else by a CPU backend. */
+ie_backend *ie_split_open(ie_backend *gpu, const ie_backend_params *p, ie_error *err);
+/* One line for each GPU, or the reason why there is none. */
+ie_status ie_backend_devices(ie_buf *out, ie_error *err);
 
 #endif

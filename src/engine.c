@@ -39,18 +39,35 @@ static uint64_t token_bytes(const ie_model *m, const ie_exec_plan *p) {
     return n;
 }
 
+static ie_status load_on(ie_model *m, const ie_model_params *p, const char *backend, const ie_backend_params *bp, ie_error *err) {
+    m->be = ie_backend_open(backend, bp, err);
+    if (!m->be) return err->code;
+    m->mtp = p->mtp;
+    return ie_model_load(m, p, err);
+}
+
 static ie_status open_weights(ie_model *m, const ie_model_params *p, ie_error *err) {
     if (!m->arch) {
         ie_str arch;
         ie_status st = ie_gguf_str_req(m->gguf, "general.architecture", &arch, err);
         return st ? st : ie_fail(err, IE_E_UNSUPPORTED, "architecture '%.60s' is not supported; supported: %s", arch.s, ie_arch_list());
     }
-    m->be = ie_backend_open(p->backend ? p->backend : "auto", &(ie_backend_params){.threads = p->threads}, err);
-    if (!m->be) return err->code;
     const char *act = ie_env_text(IE_ENV_ACT);
-    m->mtp = p->mtp;
     m->act_f32 = act && strcmp(act, "f32") == 0;
-    ie_status st = ie_model_load(m, p, err);
+    ie_backend_params bp = {.threads = p->threads, .device = p->device, .gpu_layers = p->gpu_layers, .hsaco = p->hsaco, .note = &m->note};
+    ie_status st = load_on(m, p, p->backend, &bp, err);
+    bool any = !p->backend || strcmp(p->backend, "auto") == 0;
+    if (any && m->be && strcmp(m->be->api->name, "cpu") != 0 && (st == IE_E_NOMEM || st == IE_E_DEVICE)) {
+        ie_error why = *err;
+        m->be->api->destroy(m->be);
+        m->be = NULL;
+        free(m->layers);
+        m->layers = NULL;
+        m->w.n_mat = m->w.n_vec = 0;
+        m->n_params = 0;
+        st = load_on(m, p, "cpu", &bp, err);
+        m->note = why;
+    }
     if (st) return st;
     m->kv.f32 = m->act_f32;
     if (p->mtp && !m->mtp) return ie_fail(err, IE_E_UNSUPPORTED, "the model file has no MTP layer");
@@ -106,7 +123,7 @@ void ie_model_get_info(const ie_model *m, ie_model_info *out) {
     const ie_hparams *hp = &m->hp;
     *out = (ie_model_info){
         .arch = m->arch ? m->arch->name : "unknown", .name = m->name,
-        .backend = m->be ? m->be->api->describe(m->be) : "none",
+        .backend = m->be ? m->be->api->describe(m->be) : "none", .note = m->note.code ? m->note.msg : NULL,
         .n_vocab = m->be ? (int32_t)hp->n_vocab : m->tok ? ie_tokenizer_n_vocab(m->tok) : 0,
         .n_ctx_train = (int32_t)hp->n_ctx_train, .n_layer = (int32_t)hp->n_layer, .n_embd = (int32_t)hp->n_embd,
         .n_head = (int32_t)hp->n_head, .n_head_kv = (int32_t)hp->n_kv, .head_dim = (int32_t)hp->hd,

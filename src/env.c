@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_THREADS 1024u
-
 typedef enum { V_CHOICE, V_SWITCH, V_NUMBER, V_COUNT, V_PATH } value_kind;
 
 typedef struct {
@@ -43,10 +41,27 @@ static const env_row rows[IE_ENV_COUNT] = {
     [IE_ENV_GDN_CHECK] = {"IE_GDN_CHECK", V_SWITCH, "0|1", "0",
                           "Compute each prompt's Gated DeltaNet layers by segments and token by token; the largest differences "
                           "of results and states are printed with the figures at the end."},
-    [IE_ENV_PROFILE] = {"IE_PROFILE", V_SWITCH, "0|1", "0",
-                        "Time every op and print a table by kind and by layer at the end."},
+    [IE_ENV_PROFILE] = {"IE_PROFILE", V_CHOICE, "0|1|2", "0",
+                        "1: time every op and print a table by kind and by layer at the end (on a GPU by events around each op). "
+                        "2: also one line for each step of a prompt."},
     [IE_ENV_PROFILE_CSV] = {"IE_PROFILE_CSV", V_PATH, "FILE", "",
-                            "With IE_PROFILE=1: also write one line for each op that ran to FILE."},
+                            "With IE_PROFILE=1 or 2: also write one line for each op that ran to FILE."},
+    [IE_ENV_TRACE] = {"IE_TRACE", V_PATH, "FILE", "",
+                      "GPU: write one line for each kernel launch to FILE, in order; times do not change."},
+    [IE_ENV_GRAPH] = {"IE_GRAPH", V_SWITCH, "0|1", "1",
+                      "GPU: record a decode step's launches once and replay them as one graph; 0: launch them one by one."},
+    [IE_ENV_GRAPH_BENCH] = {"IE_GRAPH_BENCH", V_NUMBER, "1..100000", "",
+                            "GPU: at the first recorded step run it so many times by launches and as often as a graph; both times are "
+                            "printed with the figures at the end. Models with recurrent layers, too: the step is one and the same."},
+    [IE_ENV_STREAM] = {"IE_STREAM", V_SWITCH, "0|1", "1",
+                       "GPU: upload slabs of a matrix while the next are being repacked; 0: whole matrices, one after the other "
+                       "(more host memory)."},
+    [IE_ENV_HOST_TOPK] = {"IE_HOST_TOPK", V_SWITCH, "0|1", "0",
+                          "GPU: read whole rows of logits back and choose candidates on the host. Same tokens."},
+    [IE_ENV_GEMV_NOBATCH] = {"IE_GEMV_NOBATCH", V_SWITCH, "0|1", "0",
+                             "GPU: matrices of steps with several tokens are launched for each token alone. Same bits."},
+    [IE_ENV_TR_MIN] = {"IE_TR_MIN", V_NUMBER, "1..17", "2",
+                       "GPU: tokens of a step from which on matrix instructions are used. Same bits."},
 };
 
 const char *ie_env_text(ie_env_id id) {
@@ -70,9 +85,17 @@ static uint32_t number(const char *v, uint32_t max) {
     return n;
 }
 
+/* The largest value of "1..max" or of digits as choices. */
+static uint32_t most(const env_row *r) {
+    const char *last = r->values + strlen(r->values);
+    while (last > r->values && last[-1] >= '0' && last[-1] <= '9') last--;
+    return (uint32_t)strtoul(last, NULL, 10);
+}
+
 uint32_t ie_env_number(ie_env_id id) {
     const char *v = ie_env_text(id);
-    return v ? number(v, MAX_THREADS) : 0;
+    if (!v) v = rows[id].dflt;
+    return number(v, most(&rows[id]));
 }
 
 /* Digits only, at most the number after "0.."; false when v is anything else. */
@@ -106,7 +129,7 @@ ie_status ie_env_check(ie_error *err) {
         if (!v) continue;
         const env_row *r = &rows[i];
         uint32_t n;
-        bool ok = r->kind == V_PATH || (r->kind == V_COUNT && count(r, v, &n)) || (r->kind == V_NUMBER ? number(v, MAX_THREADS) > 0 : r->kind != V_COUNT && is_choice(r->values, v));
+        bool ok = r->kind == V_PATH || (r->kind == V_COUNT ? count(r, v, &n) : r->kind == V_NUMBER ? number(v, most(r)) > 0 : is_choice(r->values, v));
         if (!ok) return ie_fail(err, IE_E_ARG, "%s=%.100s: must be %s", r->name, v, r->values);
     }
     return IE_OK;

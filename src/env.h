@@ -21,6 +21,13 @@ typedef enum {
     IE_ENV_GDN_CHECK,
     IE_ENV_PROFILE,
     IE_ENV_PROFILE_CSV,
+    IE_ENV_TRACE,
+    IE_ENV_GRAPH,
+    IE_ENV_GRAPH_BENCH,
+    IE_ENV_STREAM,
+    IE_ENV_HOST_TOPK,
+    IE_ENV_GEMV_NOBATCH,
+    IE_ENV_TR_MIN,
     IE_ENV_COUNT
 } ie_env_id;
 
@@ -28,7 +35,7 @@ typedef enum {
 const char *ie_env_text(ie_env_id id);
 /* A switch of values 0 and 1: its value, or its default when unset. ie_env_check has refused other values. */
 bool ie_env_on(ie_env_id id);
-/* A number, or 0 when unset. ie_env_check has refused what is no number of its range. */
+/* A number; its default, or 0 where that is no number, when unset. ie_env_check has refused what is out of range. */
 uint32_t ie_env_number(ie_env_id id);
 /* A number that may be 0: its value, or its default when unset. */
 uint32_t ie_env_count(ie_env_id id);

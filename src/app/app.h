@@ -42,6 +42,7 @@ ie_status app_flush(ie_error *err);
 ie_status app_profile(const ie_model *m, ie_error *err);
 
 ie_status app_help_env(ie_error *err);
+ie_status app_list_devices(ie_error *err);
 
 /* ---- interrupt.c ---- */
 /* From now on Ctrl-C only sets a flag (ours), or kills again. Clears the flag. */

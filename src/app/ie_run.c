@@ -13,7 +13,8 @@ static ie_status run(const ie_run_opts *o, ie_error *err) {
     app_bar bar;
     app_bar_init(&bar, o);
     bool vocab_only = o->tokenize || o->detokenize || o->render;
-    ie_model_params p = {.backend = o->backend, .threads = o->threads, .vocab_only = vocab_only, .progress = app_bar_step,
+    ie_model_params p = {.backend = o->backend, .threads = o->threads, .device = o->device + 1, .gpu_layers = o->gpu_layers,
+                         .hsaco = o->hsaco, .vocab_only = vocab_only, .progress = app_bar_step,
                          .progress_user = &bar};
     ie_model *m = ie_model_open(o->model, &p, err);
     app_bar_clear(&bar);
@@ -54,6 +55,7 @@ int main(int argc, char **argv) {
     if (!st) {
         if (o.help) ie_opts_help(stdout);
         else if (o.help_env) st = app_help_env(&err);
+        else if (o.list_devices) st = app_list_devices(&err);
         else if (o.version) puts("ie-run " IE_VERSION);
         else st = run(&o, &err);
     }

@@ -53,7 +53,11 @@ static const option table[] = {
     {O_FLAG, "--json-object", 0, 0, AT(json_object), 0, 0, "the output is a JSON object"},
     {O_STR, "--grammar", 0, "GBNF", AT(grammar), 0, 0, "the output follows a grammar in GBNF: the grammar itself or a file"},
     {O_GROUP, "Engine", 0, 0, 0, 0, 0, 0},
-    {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto or cpu (default auto)"},
+    {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto, cpu, gpu, hip or cuda (default auto: a GPU that works, else the CPU)"},
+    {O_INT, "--device", 0, "N", AT(device), 0, 255, "number of the GPU (default: the first that can be used)"},
+    {O_INT, "--gpu-layers", 0, "N", AT(gpu_layers), 1, 1024, "the first N layers on the GPU, the rest on the CPU (default: all on the GPU)"},
+    {O_STR, "--hsaco", 0, "FILE", AT(hsaco), 0, 0, "GPU code to use instead of the built-in (a code object, or PTX)"},
+    {O_FLAG, "--list-devices", 0, 0, AT(list_devices), 0, 0, "list the GPUs and say which can be used"},
     {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads (default: the cores that the process may use)"},
     {O_INT, "--ctx", "-c", "N", AT(ctx), 1, 1048576, "context length (default: the model's, or what memory allows)"},
     {O_INT, "--chunk", 0, "N", AT(chunk), 1, 512, "prompt tokens per step (default 512)"},
@@ -152,7 +156,7 @@ static ie_status take(int argc, char **argv, int *i, ie_run_opts *o, ie_error *e
 }
 
 static ie_status check(const ie_run_opts *o, ie_error *err) {
-    if (o->help || o->help_env || o->version) return IE_OK;
+    if (o->help || o->help_env || o->version || o->list_devices) return IE_OK;
     if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-run MODEL.gguf [options], ie-run --help for more");
     int modes = o->info + o->ppl + o->chat + o->tokenize + o->detokenize + (o->render != NULL);
     if (modes > 1) return ie_fail(err, IE_E_ARG, "only one of --chat, --info, --ppl, --tokenize, --detokenize, --render can be given");
@@ -184,7 +188,7 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
 ie_status ie_opts_parse(int argc, char **argv, ie_run_opts *o, ie_error *err) {
     ie_sampling s;
     ie_sampling_default(&s);
-    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto"};
+    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto", .device = -1};
     for (int i = 1; i < argc; i++) {
         ie_status st = take(argc, argv, &i, o, err);
         if (st) return st;

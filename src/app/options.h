@@ -13,7 +13,7 @@ typedef struct {
     /* input */
     const char *prompt, *prompt_file, *tokens, *tokens_file, *system, *template_file;
     /* modes */
-    bool info, ppl, chat, tokenize, detokenize, help, help_env, version;
+    bool info, ppl, chat, tokenize, detokenize, help, help_env, version, list_devices;
     const char *render;
     /* generation */
     int32_t n;
@@ -25,8 +25,8 @@ typedef struct {
     int32_t top_k, repeat_last;
     uint64_t seed;
     /* engine */
-    const char *backend;
-    int32_t threads, ctx, chunk;
+    const char *backend, *hsaco;
+    int32_t threads, ctx, chunk, device, gpu_layers;
     /* output */
     const char *dump_logits;
     int32_t ppl_first, ppl_window;

@@ -47,6 +47,7 @@ void app_print_figures(const ie_model *m, const ie_gen_result *r) {
         fprintf(stderr, "; generated: %d tokens, %.2f ms/token, %.1f tokens/s, %.1f GB/s of weights", r->n_predicted,
                 r->predicted_s * 1e3 / steps(r), rate(steps(r), r->predicted_s),
                 (double)info.token_bytes * rate(steps(r), r->predicted_s) / 1e9);
+    if (info.note) fprintf(stderr, "; on the CPU: %s", info.note);
     fputc('\n', stderr);
 }
 
@@ -103,6 +104,14 @@ ie_status app_help_env(ie_error *err) {
     ie_buf text = {0};
     ie_status st = ie_env_help(&text, err);
     if (!st) fwrite(text.data, 1, text.len, stdout);
+    ie_buf_free(&text);
+    return st;
+}
+
+ie_status app_list_devices(ie_error *err) {
+    ie_buf text = {0};
+    ie_status st = ie_backend_devices(&text, err);
+    if (!st && text.len) fwrite(text.data, 1, text.len, stdout);
     ie_buf_free(&text);
     return st;
 }

@@ -335,7 +335,7 @@ ie_backend *ie_cpu_open(const ie_backend_params *p, ie_error *err) {
     snprintf(c->about, sizeof c->about, "cpu, %s, %d thread%s", ie_level_name(level), threads, threads == 1 ? "" : "s");
     c->pool = ie_pool_new((uint32_t)threads, err);
     bool ok = c->pool != NULL;
-    if (ok && ie_env_on(IE_ENV_PROFILE)) ok = (c->profile = ie_profile_new(err)) != NULL;
+    if (ok && ie_env_number(IE_ENV_PROFILE)) ok = (c->profile = ie_profile_new(err)) != NULL;
     if (ok) return &c->be;
     destroy(&c->be);
     return NULL;

@@ -7,7 +7,6 @@
 #include "ie_core.h"
 #include "level.h"
 
-#define IE_MAX_HD 1024u /* head dimension */
 
 /* Rows of queries and outputs in attention's scratch: padded to whole vectors of 16. */
 static inline uint32_t ie_attn_ld(uint32_t hd) { return (hd + 15u) / 16u * 16u; }

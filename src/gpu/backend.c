@@ -1,6 +1,7 @@
 /* The GPU backend: opening, and the table of its functions. */
 #include "backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,9 @@ static const void *host_ptr(ie_backend *be, ie_state *st, uint64_t off) {
 
 static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     gpu_backend *g = gpu_of(be);
+    if (g->attn.mode == GPU_ATTN_CHECK &&
+        !ie_buf_printf(out, err, "attention: largest relative difference to the old kernel %.3g\n", (double)g->attn_worst))
+        return IE_E_NOMEM;
     return g->profile ? ie_profile_print(g->profile, out, err) : IE_OK;
 }
 
@@ -82,7 +86,8 @@ static ie_status load_code(gpu_backend *g, gpu_vendor v, const char *file, ie_er
 }
 
 static void read_switches(gpu_switches *s) {
-    *s = (gpu_switches){.graph = ie_env_on(IE_ENV_GRAPH), .host_topk = ie_env_on(IE_ENV_HOST_TOPK), .stream = ie_env_on(IE_ENV_STREAM)};
+    *s = (gpu_switches){.graph = ie_env_on(IE_ENV_GRAPH), .host_topk = ie_env_on(IE_ENV_HOST_TOPK), .stream = ie_env_on(IE_ENV_STREAM),
+                        .graph_bench = ie_env_number(IE_ENV_GRAPH_BENCH)};
 }
 
 static ie_status init(gpu_backend *g, gpu_vendor v, const ie_backend_params *p, ie_error *err) {
@@ -94,7 +99,7 @@ static ie_status init(gpu_backend *g, gpu_vendor v, const ie_backend_params *p, 
     if (!st) st = gpu_stream_new(g->drv, &g->stream, err);
     if (!st) st = load_code(g, v, p ? p->hsaco : NULL, err);
     if (!st && !(g->pool = ie_pool_new((uint32_t)threads, err))) st = err->code;
-    if (!st && ie_env_text(IE_ENV_PROFILE) && ie_env_number(IE_ENV_PROFILE) && !(g->profile = ie_profile_new(err))) st = err->code;
+    if (!st && ie_env_number(IE_ENV_PROFILE) && !(g->profile = ie_profile_new(err))) st = err->code;
     const char *trace = ie_env_text(IE_ENV_TRACE);
     if (!st && trace && !(g->trace = gpu_trace_new(trace, err))) st = err->code;
     const gpu_card *c = gpu_driver_card(g->drv);
@@ -109,6 +114,7 @@ static ie_backend *open_vendor(gpu_vendor v, const ie_backend_params *p, ie_erro
     g->be = (ie_backend){.api = &apis[v], .max_t = IE_ABI_T};
     pthread_mutex_init(&g->lock, NULL);
     read_switches(&g->sw);
+    gpu_attn_choice_read(&g->attn);
     if (!init(g, v, p, err)) return &g->be;
     destroy(&g->be);
     return NULL;

@@ -33,8 +33,8 @@ typedef struct {
 
 /* Environment switches, read when the backend is opened. */
 typedef struct {
-    bool graph, host_topk, stream, nobatch;
-    uint32_t graph_bench, tr_min;
+    bool graph, host_topk, stream;
+    uint32_t graph_bench; /* 0: off, or done */
 } gpu_switches;
 
 typedef struct {
@@ -49,6 +49,8 @@ typedef struct {
     uint64_t weight_bytes;
     gpu_staging staging;
     gpu_switches sw;
+    gpu_attn_choice attn;
+    float attn_worst; /* IE_ATTN=check: largest relative difference of the states that have ended */
     pthread_mutex_t lock; /* contexts of several threads take turns */
     ie_profile *profile;  /* NULL unless IE_PROFILE asks for it */
     struct gpu_trace *trace;
@@ -115,6 +117,7 @@ void gpu_state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint
 ie_status gpu_state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err);
 void gpu_state_free(ie_backend *be, ie_state *st);
 void gpu_plans_drop(gpu_backend *g, gpu_state *s);
+void gpu_attn_note(gpu_backend *g, gpu_state *s);
 ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);
 ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);
 ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);

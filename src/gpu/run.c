@@ -5,6 +5,9 @@
 
 #include "backend.h"
 
+#pragma weak gpu_mat_bytes
+#pragma weak gpu_repack_tile
+
 /* ---- functions of the module ------------------------------------------------------------------------------------------- */
 
 ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, ie_error *err) {
@@ -95,11 +98,13 @@ static gpu_plan *find_plan(gpu_backend *g, gpu_state *s, const gpu_key *k) {
 
 /* Scratch for the list's launches; grown when a list needs more. */
 static ie_status scratch_room(gpu_backend *g, gpu_state *s, const ie_run *r, ie_error *err) {
-    uint64_t bytes = gpu_scratch_bytes(&s->d, r->list);
+    uint64_t bytes = gpu_scratch_bytes(&s->d, r->list, &g->attn);
     if (bytes <= s->scratch_bytes) return IE_OK;
     ie_status st = gpu_stream_sync(g->drv, g->stream, err);
+    gpu_attn_note(g, s);
     gpu_plans_drop(g, s);
     gpu_free(g->drv, s->scratch);
+    s->scratch = 0;
     s->scratch_bytes = 0;
     if (!st) st = gpu_alloc(g->drv, bytes, "the launches' scratch", &s->scratch, err);
     if (!st) s->scratch_bytes = bytes;
@@ -108,7 +113,7 @@ static ie_status scratch_room(gpu_backend *g, gpu_state *s, const ie_run *r, ie_
 
 static ie_status build(gpu_backend *g, gpu_state *s, const ie_run *r, gpu_plan *p, ie_error *err) {
     gpu_run run = {.card = gpu_driver_card(g->drv), .w = r->w, .d = &s->d, .step = r->step, .weights = g->weights, .arena = s->arena,
-                   .kv = s->kv, .gdn = s->gdn, .batch = s->batch, .page_table = s->table, .rope = s->rope, .scratch = s->scratch};
+                   .kv = s->kv, .gdn = s->gdn, .batch = s->batch, .page_table = s->table, .rope = s->rope, .scratch = s->scratch, .attn = &g->attn};
     ie_status st = IE_OK;
     for (uint32_t i = r->first; i < r->last && !st; i++) {
         const ie_op *op = &r->list->ops[i];

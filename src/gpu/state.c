@@ -78,7 +78,16 @@ void gpu_plans_drop(gpu_backend *g, gpu_state *s) {
     }
 }
 
+/* IE_ATTN=check: the largest difference that the launches have noted, before their scratch goes. */
+void gpu_attn_note(gpu_backend *g, gpu_state *s) {
+    float worst = 0;
+    ie_error err;
+    if (g->attn.mode != GPU_ATTN_CHECK || !s->scratch || gpu_download(g->drv, &worst, s->scratch, sizeof worst, g->stream, &err)) return;
+    if (!gpu_stream_sync(g->drv, g->stream, &err) && !(worst <= g->attn_worst)) g->attn_worst = worst;
+}
+
 static void drop(gpu_backend *g, gpu_state *s) {
+    gpu_attn_note(g, s);
     gpu_plans_drop(g, s);
     gpu_free(g->drv, s->mem);
     gpu_free(g->drv, s->scratch);
@@ -151,7 +160,7 @@ static ie_status page_at(const gpu_state *s, uint32_t page, gpu_ptr *at, ie_erro
 ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err) {
     gpu_backend *g = gpu_of(be);
     gpu_state *s = gpu_state_of(st);
-    gpu_ptr to, from;
+    gpu_ptr to = 0, from = 0;
     ie_status rc = page_at(s, dst, &to, err);
     if (!rc) rc = page_at(s, src, &from, err);
     if (rc) return rc;
@@ -161,13 +170,13 @@ ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src
 }
 
 ie_status gpu_page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err) {
-    gpu_ptr at;
+    gpu_ptr at = 0;
     ie_status rc = page_at(gpu_state_of(st), page, &at, err);
     return rc ? rc : copy(gpu_of(be), at, dst, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), false, err);
 }
 
 ie_status gpu_page_load(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err) {
-    gpu_ptr at;
+    gpu_ptr at = 0;
     ie_status rc = page_at(gpu_state_of(st), page, &at, err);
     return rc ? rc : copy(gpu_of(be), at, (void *)(uintptr_t)src, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), true, err);
 }

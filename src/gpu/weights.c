@@ -1,11 +1,15 @@
 /* Weights in device memory: one allocation. A matrix comes in slabs: its tiles are repacked on the host's threads into one of
  * two staging buffers while the other is uploaded. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../layers.h"
 #include "backend.h"
+
+#pragma weak gpu_mat_bytes
+#pragma weak gpu_repack_tile
 
 #define SLAB_BYTES (64u << 20) /* of a staging buffer; at least one tile */
 

@@ -52,6 +52,7 @@ struct ie_model {
     void *layers;     /* the architecture's own record of weight indices (free() releases it) */
     uint64_t n_params, token_bytes;
     char *name;       /* general.name, or the file's name */
+    ie_error note;    /* why "auto" took the CPU; code IE_OK otherwise */
     struct gr_vocab *_Atomic constrain; /* the vocabulary as grammars walk it, made when one first asks for it (src/gen/constrain.c) */
 };
 
