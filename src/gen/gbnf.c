@@ -262,7 +262,7 @@ static void repetition(parser *g) {
 static void end_sequence(parser *g) {
     group *top = &g->open[g->depth];
     if (top->rule == GR_NONE) top->rule = gr_rule_new(g->b, NULL, 0);
-    gr_alt_add(g->b, top->rule, g->seq + top->first, g->n_seq - top->first);
+    gr_alt_add(g->b, top->rule, g->seq ? g->seq + top->first : NULL, g->n_seq - top->first);
     g->n_seq = top->first;
 }
 

@@ -174,6 +174,8 @@ typedef struct {
     uint64_t dist;     /* bytes to the end of the text */
 } gr_state;
 
+#define GR_WORK UINT64_C(20000000) /* elementary steps of one call: well below a second */
+
 enum { GR_DEAD, GR_DONE, GR_FIRST }; /* no way on; an end token was accepted; the first real state */
 
 typedef struct {

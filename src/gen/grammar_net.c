@@ -171,6 +171,7 @@ static ie_status make_nodes(maker *k) {
     net->start = ie_calloc(b->n_alt + b->n_cls + 1, sizeof *net->start, "grammar", k->err);
     if (!net->start_at || !net->start) return IE_E_NOMEM;
     add_node(k, (gr_node){GR_N_END, false, 0, 0});
+    if (!ie_grow(&net->edge, &net->cap_edge, 1, sizeof *net->edge, "grammar", k->err)) return IE_E_NOMEM;
     uint32_t n = 0;
     for (uint32_t r = 0; r < b->n_rule; r++) {
         net->start_at[r] = n;

@@ -388,11 +388,12 @@ ie_grammar *gr_new(gr_build *b, uint32_t root, const gr_vocab *v, ie_error *err)
     pthread_mutex_init(&g->lock, NULL);
     g->refs = 1;
     g->vocab = v;
-    g->work_left = UINT64_C(50000000);
+    g->work_left = GR_WORK;
     ie_status st = gr_net_make(b, root, v, &g->net, err);
     if (!st) {
         classify(g);
-        bool ok = grow(g, &g->state, &g->cap_state, GR_FIRST, sizeof *g->state) && intern_frame(g, NULL, 0) == 0;
+        bool ok = grow(g, &g->state, &g->cap_state, GR_FIRST, sizeof *g->state) && grow(g, &g->pair, &g->cap_pair, 1, sizeof *g->pair) &&
+                  grow(g, &g->item, &g->cap_item, 1, sizeof *g->item) && intern_frame(g, NULL, 0) == 0;
         if (ok) {
             memset(g->state, 0, GR_FIRST * sizeof *g->state);
             g->state[GR_DONE].accept = true;

@@ -7,7 +7,6 @@
 
 #define SOFT_LIMIT ((size_t)32 << 20)       /* bytes of states: above it only those in use are kept */
 #define MASK_BYTES ((size_t)16 << 20)       /* of cached masks */
-#define WORK_LIMIT UINT64_C(100000000)      /* elementary steps of one call */
 #define N_BACK 64u
 
 struct ie_matcher {
@@ -97,7 +96,7 @@ void ie_grammar_free(ie_grammar *g) {
 /* Begins a call: states that no matcher is at are dropped when they have become too many. */
 static ie_status enter(ie_grammar *g, ie_error *err) {
     pthread_mutex_lock(&g->lock);
-    g->work_left = WORK_LIMIT;
+    g->work_left = GR_WORK;
     g->clock++;
     if (gr_bytes(g) < SOFT_LIMIT) return IE_OK;
     uint32_t **roots = NULL;

@@ -30,8 +30,8 @@ typedef struct {
     size_t work;
     size_t made_bytes;   /* text of schemas made on the way */
     const char *path;    /* of the job at work */
-    gr_elem ws, sp, chars, plain, str, value, any_object; /* shared rules, made when first asked for */
-    bool has_values, has_ws, has_chars;
+    gr_elem ws, sp, chars, plain, str, integer, number, value, any_object; /* shared rules, made when first asked for */
+    bool has_values, has_ws, has_chars, has_numbers;
 } sc;
 
 /* Fails with the place: "schema, at #/properties/a: ..." */

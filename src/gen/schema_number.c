@@ -263,16 +263,19 @@ static gr_elem divisible(sc *s, const json_t *flat, const bound *lo, const bound
     return (gr_elem){0};
 }
 
-/* JSON's numbers, of a length that cannot run on. */
-static gr_elem any_number(sc *s) {
+/* JSON's integers and numbers, of a length that cannot run on. */
+static void make_numbers(sc *s) {
     gr_build *b = s->b;
     gr_range d19 = {'1', '9'}, d09 = {'0', '9'}, e[] = {{'e', 'e'}, {'E', 'E'}}, sign[] = {{'+', '+'}, {'-', '-'}};
     gr_elem digit = gr_class_of(b, &d09, 1, false), minus = gr_repeat(b, sc_text(s, "-"), 0, 1);
-    gr_elem large[2] = {gr_class_of(b, &d19, 1, false), gr_repeat(b, digit, 0, INT_DIGITS - 1)}, whole[2] = {sc_text(s, "0"), gr_seq(b, large, 2)};
+    gr_elem large[2] = {gr_class_of(b, &d19, 1, false), gr_repeat(b, digit, 0, INT_DIGITS - 1)}, some = gr_seq(b, large, 2);
+    gr_elem whole[2] = {sc_text(s, "0"), some}, negative[2] = {sc_text(s, "-"), some}, integer[2] = {gr_any_of(b, whole, 2), gr_seq(b, negative, 2)};
     gr_elem frac[2] = {sc_text(s, "."), gr_repeat(b, digit, 1, 17)};
     gr_elem exp[3] = {gr_class_of(b, e, 2, false), gr_repeat(b, gr_class_of(b, sign, 2, false), 0, 1), gr_repeat(b, digit, 1, 2)};
-    gr_elem all[4] = {minus, gr_any_of(b, whole, 2), gr_repeat(b, gr_seq(b, frac, 2), 0, 1), gr_repeat(b, gr_seq(b, exp, 3), 0, 1)};
-    return gr_seq(b, all, 4);
+    gr_elem all[4] = {minus, integer[0], gr_repeat(b, gr_seq(b, frac, 2), 0, 1), gr_repeat(b, gr_seq(b, exp, 3), 0, 1)};
+    s->integer = gr_any_of(b, integer, 2);
+    s->number = gr_seq(b, all, 4);
+    s->has_numbers = true;
 }
 
 gr_elem sc_number(sc *s, const json_t *flat, bool integer) {
@@ -293,6 +296,9 @@ gr_elem sc_number(sc *s, const json_t *flat, bool integer) {
         json_decref(v);
         json_decref(w);
     }
-    if (!integer && !lo.set && !hi.set) return any_number(s);
+    if (!lo.set && !hi.set) {
+        if (!s->has_numbers) make_numbers(s);
+        return integer ? s->integer : s->number;
+    }
     return between(s, &lo, &hi, integer);
 }
