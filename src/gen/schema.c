@@ -115,7 +115,7 @@ gr_elem sc_rule(sc *s, const json_t *schema, const char *step) {
             path = NULL;
             sc_fail(s, IE_E_NOMEM, "no memory");
         } else {
-            snprintf(path, n > 200 ? 200 : n, "%s/%s", s->path ? s->path : "#", step);
+            snprintf(path, n > 200 ? 200 : n, "%s%s%s", s->path ? s->path : "#", *step ? "/" : "", step);
             s->job[s->n_job++] = (sc_job){schema, rule, path};
         }
     }
