@@ -1,8 +1,8 @@
 """Constrained output: what a model samples under a random schema validates, cut short or not; grammars accept what another
 implementation accepts; refusals."""
 import json
-import pathlib
 import random
+import resource
 import subprocess
 
 import pytest
@@ -126,3 +126,78 @@ def test_gbnf_against_a_slow_matcher(ie, tmp_path, name):
     assert not wrong, wrong[:5]
     prefixes = [t[:rnd.randint(0, len(t))] for t, ok in zip(texts, want) if ok]
     assert "no" not in check_grammar(ie, tmp_path, "gbnf", GRAMMARS[name], prefixes)
+
+
+# ---- inputs that mean harm --------------------------------------------------------------------------------------------------
+
+def nested_schema(depth):
+    s = {"type": "integer"}
+    for _ in range(depth):
+        s = {"type": "object", "properties": {"a": s}, "required": ["a"]}
+    return json.dumps(s)
+
+
+BOMB = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(28)}
+BOMB["d28"] = {"type": "object", "properties": {"x": {"type": "string"}}}
+# kind, source, a text, what is answered: a word, or the beginning of the refusal
+HOSTILE = {
+    "deep groups": ("gbnf", "root ::= " + "(" * 100000 + '"a"' + ")" * 100000, "a", "error: grammar, line 1: groups are nested deeper than 1000"),
+    "900 groups": ("gbnf", "root ::= " + "(" * 900 + '"a"' + ")*" * 900, "aaa", "yes"),
+    "a million alternatives": ("gbnf", "root ::= " + "|".join(['"a"'] * 10**6), "a", "yes"),
+    "too many alternatives": ("gbnf", "root ::= " + "|".join(['""'] * 1100000), "", "error: grammar: too large"),
+    "a count of 10^9": ("gbnf", 'root ::= "a"{0,1000000000}', "a" * 2000, "yes"),
+    "counts of counts": ("gbnf", 'root ::= ((("a"{0,1000}){0,1000}){0,1000}){0,1000}', "a" * 100, "yes"),
+    "exponential ambiguity": ("gbnf", 'root ::= s\ns ::= "a" s s | "a" s | "a"', "a" * 100, "yes"),
+    "no small automaton": ("gbnf", 'root ::= ([ab]* "a" [ab]{12} )*', "ab" * 50, "part"),
+    "2000 optional parts": ("gbnf", "root ::= " + '"a"? ' * 2000, "a" * 200, "yes"),
+    "json as deep as can be": ("schema", '{"a":' * 3000 + "1" + "}" * 3000, "1", "error: schema: no JSON"),
+    "a schema 600 deep": ("schema", nested_schema(600), '{"a":' * 600 + "1" + "}" * 600, "yes"),
+    "a schema that is itself": ("schema", '{"$ref":"#"}', "1", "error: schema, at #: keywords '$ref' and 'allOf' lead into each other"),
+    "2^28 references": ("schema", json.dumps({"$defs": BOMB, "$ref": "#/$defs/d0"}), "1", "error: schema, at #: too large"),
+    "an infinite object": ("schema", '{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}', "{}", "error: grammar: no text fits"),
+    "an enum of 50000": ("schema", json.dumps({"enum": [f"w{i}" for i in range(50000)]}), '"w7"', "yes"),
+    "a long string": ("schema", '{"type":"string","minLength":1000000000}', '"a', "part"),
+    "a pattern of a million": ("schema", '{"type":"string","pattern":"((a{1,100}){1,100}){1,100}"}', '"a"', "error: schema, at #: keyword 'pattern'"),
+    "a pattern that backtracks": ("schema", '{"type":"string","pattern":"^(a|a)*(a*)*b$"}', '"' + "a" * 200, "part"),
+    "3000 properties": ("schema", json.dumps({"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(3000)}}), '{"p7":1}', "yes"),
+    "a huge bound": ("schema", '{"type":"integer","minimum":1e300}', "1", "error: schema, at #: keyword 'minimum'"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile(ie, tmp_path, name):
+    kind, source, text, want = HOSTILE[name]
+    path = tmp_path / "grammar"
+    path.write_text(source)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    r = subprocess.run([ie.path("tests/grammar_check"), kind, str(path)], input=text.encode().hex() + "\n", capture_output=True, text=True, timeout=60,
+                       env=ie.env, preexec_fn=limit)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert r.stdout.startswith(want) and r.stdout.count("\n") == 1, r.stdout
+
+
+# ---- ie-run ------------------------------------------------------------------------------------------------------------------
+
+def test_ie_run(ie, tiny, tmp_path):
+    model = tiny("q8_0")
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["a", "b"]}
+    (tmp_path / "s.json").write_text(json.dumps(schema))
+    (tmp_path / "g.gbnf").write_text('root ::= ("yes" | "no") "!"\n')
+    for how in (json.dumps(schema), tmp_path / "s.json"):
+        jsonschema.validate(json.loads(ie.run(model, "-p", "x", "-q", "--temp", 1, "-n", 60, "--json-schema", how).stdout), schema)
+    for how in ('root ::= ("yes" | "no") "!"', tmp_path / "g.gbnf"):
+        assert ie.run(model, "-p", "x", "-q", "--grammar", how).stdout in ("yes!\n", "no!\n")
+    out = json.loads(ie.run(model, "-p", "x", "--json", "--json-object", "--temp", 1, "-n", 20).stdout)
+    assert isinstance(json.loads(out["text"]), dict) and len(out["tokens"]) <= 20
+    ids = ie.run(model, "--tokens", "1,2,3", "--grammar", 'root ::= "ab"', "-n", 8).stdout  # ends where the grammar does, without --stop
+    assert ids.split("\n")[0].count(",") <= 2 + 3
+
+
+def test_ie_run_refuses(ie, tiny, tmp_path):
+    model = tiny("q8_0")
+    assert "'not'" in ie.fails(model, "-p", "x", "-q", "--json-schema", '{"not": {}}')
+    assert "left-recursive" in ie.fails(model, "-p", "x", "-q", "--grammar", "root ::= root")
+    assert "more tokens are needed" in ie.fails(model, "-p", "x", "-q", "-n", 1, "--grammar", 'root ::= "0123456789"')
+    assert "only one of" in ie.fails(model, "-p", "x", "--json-object", "--grammar", "root ::= \"a\"")
+    assert "generation and --chat only" in ie.fails(model, "--info", "--json-object")
+    assert str(tmp_path / "none") in ie.fails(model, "-p", "x", "-q", "--json-schema", tmp_path / "none")
