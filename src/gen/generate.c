@@ -86,6 +86,14 @@ static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_
     return IE_OK;
 }
 
+/* Says before the prompt is evaluated where the budget is too small for any text of the grammar. */
+static ie_status suffices(ie_matcher *x, ie_ctx *c, int32_t n_prompt, const ie_gen_params *p, ie_error *err) {
+    const uint64_t *mask;
+    int32_t left = ie_ctx_size(c) - n_prompt + 1;
+    if (p->max_tokens >= 0 && left > p->max_tokens) left = p->max_tokens;
+    return left > 0 ? ie_matcher_mask(x, left, &mask, err) : IE_OK;
+}
+
 ie_status ie_generate(ie_ctx *c, int32_t seq, const int32_t *prompt, int32_t n, const ie_gen_params *p, ie_gen_result *res,
                       int32_t **out, ie_error *err) {
     ie_error local;
@@ -102,6 +110,7 @@ ie_status ie_generate(ie_ctx *c, int32_t seq, const int32_t *prompt, int32_t n, 
         if (!push(&t, prompt[i], err)) st = err->code;
     ie_matcher *x = p->grammar && !st ? ie_matcher_new(p->grammar, err) : NULL;
     if (p->grammar && !x && !st) st = err->code;
+    if (!st && x) st = suffices(x, c, n, p, err);
     if (!st) st = ie_seq_sync(c, seq, prompt, n, &res->n_cached, err);
     if (!st) st = ie_prompt(c, seq, prompt, n, p->progress, p->user, err);
     res->prompt_s = ie_now() - start;

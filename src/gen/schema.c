@@ -116,7 +116,8 @@ gr_elem sc_rule(sc *s, const json_t *schema, const char *step) {
             sc_fail(s, IE_E_NOMEM, "no memory");
         } else {
             snprintf(path, n > 200 ? 200 : n, "%s%s%s", s->path ? s->path : "#", *step ? "/" : "", step);
-            s->job[s->n_job++] = (sc_job){schema, rule, path};
+            sc_job *j = &s->job[s->n_job++];
+            j->schema = schema, j->rule = rule, j->path = path;
         }
     }
     free(key);

@@ -261,7 +261,11 @@ static json_t *common(const json_t *a, const json_t *b) { /* values in both */
 static json_t *pairs(const json_t *a, const json_t *b) { /* each branch of one with each of the other */
     json_t *out = json_array(), *v, *w;
     size_t i, k;
-    json_array_foreach(a, i, v) json_array_foreach(b, k, w) json_array_append_new(out, json_pack("{s:b, s:[O, O]}", SC_MADE, 1, "allOf", v, w));
+    json_array_foreach(a, i, v) {
+        json_array_foreach(b, k, w) {
+            json_array_append_new(out, json_pack("{s:b, s:[O, O]}", SC_MADE, 1, "allOf", v, w));
+        }
+    }
     return out;
 }
 
@@ -270,7 +274,7 @@ static json_t *either(const json_t *a, const json_t *b) { /* names in one or the
     size_t i, k;
     json_array_foreach(b, i, v) {
         bool have = false;
-        json_array_foreach(out, k, w) have = have || json_equal(v, w);
+        json_array_foreach(out, k, w) { have = have || json_equal(v, w); }
         if (!have) json_array_append(out, v);
     }
     return out;

@@ -37,7 +37,7 @@ static bool digits_of(const json_t *v, bound *out) {
     }
     const char *p = text, *e = strchr(text, 'e');
     long exp = e ? strtol(e + 1, NULL, 10) : 0;
-    char d[48];
+    char d[48] = "";
     int n = 0, point = -1;
     out->negative = *p == '-';
     for (; *p && *p != 'e'; p++) {
