@@ -29,6 +29,15 @@ LIBS    := -ljansson -lpcre2-8 -lm -ldl -pthread
 AVX512  := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
 AVX2    := -mavx2 -mfma -mf16c -mbmi2
 
+# The GPU code: by clang 21 or later with lld, from ziglang (PyPI) where there is no other. Without one the build holds no kernels
+# (make kernels on another machine; --hsaco FILE at run time).
+ZIG_INCLUDE := $(wildcard .venv/lib/python3*/site-packages/ziglang/lib/include)
+GPU_CLANG   ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang clang -isystem $(ZIG_INCLUDE))
+GPU_LLD     ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang ld.lld)
+GPU_FLAGS   := -std=c2x -O3 -ffp-contract=off -ffreestanding -nogpulib -Icore -Ikernels -Wall -Wno-unused-command-line-argument
+GPU_SRC     := $(wildcard kernels/*.[ch]) $(wildcard core/*.h)
+GPU_CODE    := $(if $(GPU_CLANG),$(BUILD)/ie_kernels.hsaco $(BUILD)/ie_kernels.ptx)
+
 LIB_SRC := $(wildcard src/*.c src/quant/*.c src/model/*.c src/cpu/*.c src/gpu/*.c src/gen/*.c src/text/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/app/*.c))
@@ -47,6 +56,19 @@ $(BUILD)/ie-run: $(APP_OBJ) $(BUILD)/libie.a
 $(BUILD)/libie.a: $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR)$(AR) rcs $@ $^
+
+kernels: $(GPU_CODE)
+	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup-test installs one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
+$(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
+	@mkdir -p $(@D)
+	$(call say,GPU)$(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
+$(BUILD)/ie_kernels.ptx: $(GPU_SRC)
+	@mkdir -p $(@D)
+	$(call say,GPU)$(GPU_CLANG) --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-feature=+ptx78 -nocudalib $(GPU_FLAGS) -S -o $@ kernels/ie_kernels.c
+ifneq ($(GPU_CODE),)
+$(BUILD)/obj/src/gpu/code.o: $(GPU_CODE)
+$(BUILD)/obj/src/gpu/code.o: CPPFLAGS += -DIE_HSACO='"$(BUILD)/ie_kernels.hsaco"' -DIE_PTX='"$(BUILD)/ie_kernels.ptx"'
+endif
 
 $(BUILD)/libie.so: $(LIB_OBJ)
 	$(call say,LINK)$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -186,5 +208,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs fmt lint install dist bench clean
+.PHONY: all kernels setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs fmt lint install dist bench clean
 .SECONDARY:

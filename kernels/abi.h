@@ -44,6 +44,25 @@ typedef struct {
     uint32_t bad;         /* IE_ABI_BAD(op) */
 } ie_abi_out;
 
+/* ---- gemv.c ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    IE_PTR(const uint32_t) x; /* Q8 blocks, or f32 rows x_ld floats apart */
+    IE_PTR(const uint32_t) w;
+    IE_PTR(float) y;
+    IE_PTR(const float) bias; /* 0: none */
+    IE_PTR(const float) res;  /* y_ld floats apart; 0: none; may be y */
+    uint32_t rows, cols, nblk, group, x_ld, y_ld;
+} ie_abi_gemv;
+
+typedef struct {
+    IE_PTR(const uint32_t) w;
+    IE_PTR(float) y;
+    IE_PTR(const ie_abi_batch) batch;
+    uint32_t n, y_ld;
+    float scale;
+} ie_abi_embed;
+
 /* ---- rows.c ---------------------------------------------------------------------------------------------------------- */
 
 /* rmsnorm, quant, swiglu: rows of n values (swiglu: n gates, then n factors), x_ld floats apart. */

@@ -27,11 +27,12 @@ typedef struct {
     uint32_t op, operand;
 } crossing;
 
-/* A list with the indices that its sides know. */
+/* A list as two: each side's ops with the indices that it knows. */
 typedef struct {
     const ie_op *ops; /* the original's; NULL: free */
     uint32_t n;
-    ie_oplist list;
+    ie_oplist list[SIDES];
+    uint32_t *at; /* an op's index in its side's list */
     crossing *cross;
     size_t n_cross, cap_cross;
 } split_list;
@@ -139,7 +140,8 @@ static void state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, u
 }
 
 static void list_free(split_list *l) {
-    ie_oplist_free(&l->list);
+    for (uint32_t i = 0; i < SIDES; i++) ie_oplist_free(&l->list[i]);
+    free(l->at);
     free(l->cross);
     *l = (split_list){0};
 }
@@ -191,7 +193,9 @@ static ie_status find_crossings(const split *s, const split_state *q, split_list
 }
 
 static ie_status make_list(const split *s, const split_state *q, split_list *c, const ie_oplist *l, const ie_weights *w, ie_error *err) {
-    *c = (split_list){.ops = l->ops, .n = l->n, .list.name = l->name};
+    *c = (split_list){.ops = l->ops, .n = l->n, .list = {{.name = l->name}, {.name = l->name}}};
+    c->at = ie_calloc(l->n + 1u, sizeof *c->at, "op list", err);
+    if (!c->at) return IE_E_NOMEM;
     for (uint32_t i = 0; i < l->n; i++) {
         ie_op op = l->ops[i];
         bool cpu = side_of(s, op.layer) == CPU, recurrent = op.kind == OP_CONV || op.kind == OP_GDN;
@@ -200,7 +204,9 @@ static ie_status make_list(const split *s, const split_state *q, split_list *c, 
         if (op.vec2 != IE_NO_W) op.vec2 = (int32_t)s->vec_at[op.vec2];
         if (cpu && (recurrent || op.kind == OP_ROPE_KV || op.kind == OP_ATTN))
             op.kv_layer -= (int32_t)(recurrent ? q->sub[GPU].gdn.n_layer : q->sub[GPU].kv.n_layer);
-        if (ie_oplist_add(&c->list, &op, err)) return IE_E_NOMEM;
+        ie_oplist *to = &c->list[cpu ? CPU : GPU];
+        c->at[i] = to->n;
+        if (ie_oplist_add(to, &op, err)) return IE_E_NOMEM;
     }
     return find_crossings(s, q, c, l->ops, w, err);
 }
@@ -262,7 +268,7 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
         uint32_t side = side_of(s, l->ops[i].layer);
         for (to = i + 1u; to < last && side_of(s, l->ops[to].layer) == side;) to++;
         rc = bring(s, q, c, w, i, to, step, err);
-        if (!rc) rc = s->side[side]->api->run(s->side[side], q->st[side], &s->w[side], &c->list, i, to, step, err);
+        if (!rc) rc = s->side[side]->api->run(s->side[side], q->st[side], &s->w[side], &c->list[side], c->at[i], c->at[i] + to - i, step, err);
     }
     return rc;
 }

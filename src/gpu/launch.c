@@ -4,10 +4,6 @@
 
 #include "gpu.h"
 
-/* Families that are not there yet. */
-#pragma weak gpu_launch_embed
-#pragma weak gpu_launch_matmul
-
 const gpu_launch_fn gpu_launch_table[OP_KINDS] = {
     [OP_EMBED] = gpu_launch_embed,     [OP_RMSNORM] = gpu_launch_rmsnorm, [OP_QUANT] = gpu_launch_quant,
     [OP_MATMUL] = gpu_launch_matmul,   [OP_ROPE_KV] = gpu_launch_rope_kv, [OP_ATTN] = gpu_launch_attn,

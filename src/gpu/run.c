@@ -5,9 +5,6 @@
 
 #include "backend.h"
 
-#pragma weak gpu_mat_bytes
-#pragma weak gpu_repack_tile
-
 /* ---- functions of the module ------------------------------------------------------------------------------------------- */
 
 ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, ie_error *err) {

@@ -8,9 +8,6 @@
 #include "../layers.h"
 #include "backend.h"
 
-#pragma weak gpu_mat_bytes
-#pragma weak gpu_repack_tile
-
 #define SLAB_BYTES (64u << 20) /* of a staging buffer; at least one tile */
 
 ie_status gpu_weights_alloc(ie_backend *be, ie_weights *w, ie_error *err) {

@@ -1,0 +1,6 @@
+/* All kernels of a code object. */
+#include "attn.c"
+#include "gdn.c"
+#include "gemv.c"
+#include "rows.c"
+#include "sample.c"
