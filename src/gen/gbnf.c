@@ -341,7 +341,7 @@ static void rule(parser *g) {
     }
     g->p += n;
     blanks(g, false);
-    if (g->end - g->p < 3 || memcmp(g->p, "::=", 3)) {
+    if (g->end - g->p < 3 || memcmp(g->p, "::=", 3) != 0) {
         g->p = from;
         fail(g, "a rule is written name ::= alternatives");
         return;

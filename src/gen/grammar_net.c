@@ -117,7 +117,7 @@ static uint32_t class_node(maker *k, gr_class c, uint32_t to) {
         gr_range part[32], r = k->b->range[c.first + i];
         int parts = split(r.lo, r.hi, part);
         for (int j = 0; j < parts && !k->failed; j++) {
-            uint8_t lo[4], hi[4];
+            uint8_t lo[4] = {0}, hi[4] = {0};
             size_t len = utf8(part[j].lo, lo);
             utf8(part[j].hi, hi);
             uint32_t next = to;

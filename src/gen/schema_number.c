@@ -242,7 +242,8 @@ static gr_elem divisible(sc *s, const json_t *flat, const bound *lo, const bound
     }
     bool from_zero = lo->set && is_zero(lo);
     if (!hi->set && (!lo->set || (from_zero && !lo->open))) {
-        if (m <= 1000) return multiples(s, (uint32_t)m, !lo->set);
+        uint32_t k = m <= 1000 ? (uint32_t)m : 0;
+        if (k > 0) return multiples(s, k, !lo->set);
     } else if (lo->set && hi->set && fabs(value_of(lo)) < 1e15 && fabs(value_of(hi)) < 1e15) {
         double first = ceil(value_of(lo) / m), last = floor(value_of(hi) / m);
         if (lo->open && first * m <= value_of(lo)) first += 1;
@@ -285,7 +286,7 @@ gr_elem sc_number(sc *s, const json_t *flat, bool integer) {
     if (json_object_get(flat, "multipleOf") && json_number_value(json_object_get(flat, "multipleOf")) != 1) return divisible(s, flat, &lo, &hi);
     integer = integer || json_object_get(flat, "multipleOf");
     bool i32 = format && !strcmp(format, "int32"), i64 = format && !strcmp(format, "int64");
-    if (format && !i32 && !i64 && strcmp(format, "float") && strcmp(format, "double")) {
+    if (format && !i32 && !i64 && strcmp(format, "float") != 0 && strcmp(format, "double") != 0) {
         sc_fail(s, IE_E_UNSUPPORTED, "keyword 'format' is '%.40s'; supported for numbers are int32, int64, float, double", format);
         return (gr_elem){0};
     }

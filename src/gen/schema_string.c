@@ -77,7 +77,7 @@ gr_elem sc_string(sc *s, const json_t *flat) {
     if (pattern) return sc_regex(s, json_string_value(pattern), json_string_length(pattern), min, max);
     if (format) {
         size_t i = 0, n = sizeof formats / sizeof *formats;
-        while (i < n && strcmp(formats[i].name, format)) i++;
+        while (i < n && strcmp(formats[i].name, format) != 0) i++;
         if (i == n || !strcmp(format, "regex")) {
             sc_fail(s, IE_E_UNSUPPORTED, "keyword 'format' is '%.40s'; supported are date, time, date-time, duration, uuid, email, hostname, ipv4, ipv6, uri, uri-reference, json-pointer, byte", format);
             return (gr_elem){0};
