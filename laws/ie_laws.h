@@ -561,8 +561,8 @@ static inline int law_v_elem(uint32_t hd, uint32_t s1, uint32_t d1, uint32_t s2,
     uint32_t hdp = ie_head_pad(hd);
     if (d1 >= hdp || d2 >= hdp) return LAW_OUT;
     uint32_t a = ie_v_elem(s1, d1, hdp), b = ie_v_elem(s2, d2, hdp);
-    //@ assert s1 < s2 ==> (s1 + 1) * hdp <= s2 * hdp;
-    //@ assert s1 > s2 ==> (s2 + 1) * hdp <= s1 * hdp;
+    //@ ghost if (s1 < s2) law_mono((uint64_t)s1 + 1, s2, hdp);
+    //@ ghost if (s1 > s2) law_mono((uint64_t)s2 + 1, s1, hdp);
     //@ assert (s1 + 1) * hdp <= 32 * hdp;
     return a < hdp * IE_PAGE && (a == b) == (s1 == s2 && d1 == d2);
 }
@@ -579,6 +579,10 @@ static inline int law_page_slot(uint32_t p1, uint32_t p2) {
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_page_table(uint32_t n_seq, uint32_t per, uint32_t q1, uint32_t p1, uint32_t q2, uint32_t p2) {
     if (!ie_mul_ok(n_seq, per, 0xFFFFFFFFu) || q1 >= n_seq || q2 >= n_seq || p1 >= per || p2 >= per) return LAW_OUT;
+    //@ ghost law_mono((uint64_t)q1 + 1, n_seq, per);
+    //@ ghost law_mono((uint64_t)q2 + 1, n_seq, per);
+    //@ ghost if (q1 < q2) law_mono((uint64_t)q1 + 1, q2, per);
+    //@ ghost if (q1 > q2) law_mono((uint64_t)q2 + 1, q1, per);
     uint32_t a = ie_table_at(q1, p1, per), b = ie_table_at(q2, p2, per);
     return a < n_seq * per && (a == b) == (q1 == q2 && p1 == p2);
 }

@@ -44,6 +44,6 @@ find src tools examples -name '*.c' ! -name '*_avx2.c' ! -name '*_avx512.c' ! -n
 
 if command -v shellcheck >/dev/null; then
     echo "== shellcheck"
-    shellcheck -e SC2015 tools/*.sh .ci/run || failed=1
+    shellcheck -e SC2015 tools/*.sh proofs/*.sh proofs/*/prove .ci/run || failed=1
 fi
 exit $failed
