@@ -72,6 +72,12 @@ typedef struct {
     uint32_t rope_n;            /* positions whose RoPE rows are filled */
 } ie_step;
 
+/* A token and its logit. */
+typedef struct {
+    float v;
+    int32_t id;
+} ie_cand;
+
 /* Rows [row0, row0 + n) of a matrix as word-major units (quant.h) to `units`: whole tiles, zeroed, that begin at row0, a
  * multiple of 32; n is one too but at the matrix's end. May be called by several threads at a time. */
 typedef ie_status (*ie_rows_fn)(void *ctx, uint32_t row0, uint32_t n, uint32_t *units, ie_error *err);
@@ -100,6 +106,9 @@ typedef struct {
     ie_status (*write)(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);
     /* Address of arena bytes that the host may read after run, or NULL where they are not in host memory. */
     const void *(*host_ptr)(ie_backend *be, ie_state *st, uint64_t off);
+    /* The k best of the n floats at an arena offset, NaNs and infinities left out: value descending, ties by lower id. *have of
+     * them. IE_E_UNSUPPORTED where the device cannot: then the host has to read the row. NULL: the host is as good. */
+    ie_status (*top)(ie_backend *be, ie_state *st, uint64_t off, uint32_t n, uint32_t k, ie_cand *out, uint32_t *have, ie_error *err);
     /* One KV page onto another (a partial page that two sequences share a prefix of). */
     ie_status (*page_copy)(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err);
     /* Recurrent state (ie_gdn_shape). rewind: makes sequence seq go on from position pos, at most where it is; 0 always

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "context.h"
+#include "gen/sample.h"
 
 #define MAX_SEQ 64
 #define NO_PAGE UINT32_MAX
+#define MAX_TOP 64 /* candidates that are asked of a backend */
 #define MIN_CTX 256 /* a context whose length is ours to choose is not made shorter for want of memory */
 
 typedef struct {
@@ -391,6 +393,23 @@ ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err) 
     c->waiting = false;
     *out = c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
     return IE_OK;
+}
+
+ie_status ie_ctx_sample(ie_ctx *c, int32_t i, const ie_sampling *s, const int32_t *history, int32_t n_history, uint64_t index, int32_t *out,
+                        ie_error *err) {
+    ie_backend *be = c->m->be;
+    int32_t k = ie_sample_needs(s, n_history, index), row = i == -1 ? (int32_t)c->n_last - 1 : i;
+    bool there = c->waiting && be->api->top && row >= 0 && row < (int32_t)c->n_last && c->logits_row[row] >= 0;
+    if (there && k >= 1 && k <= MAX_TOP) {
+        ie_cand best[MAX_TOP];
+        uint32_t n = 0, n_vocab = c->m->hp.n_vocab;
+        uint64_t at = c->waiting_at + (uint64_t)c->logits_row[row] * n_vocab * sizeof(float);
+        ie_status st = be->api->top(be, c->st, at, n_vocab, (uint32_t)k, best, &n, err);
+        if (st != IE_E_UNSUPPORTED) return st ? st : ie_sample_from(s, best, (int32_t)n, index, out, err);
+    }
+    const float *logits;
+    ie_status st = ie_ctx_logits(c, i, &logits, err);
+    return st ? st : ie_sample(s, logits, (int32_t)c->m->hp.n_vocab, history, n_history, index, out, err);
 }
 
 const float *ie_logits(ie_ctx *c, int32_t i) {

@@ -9,4 +9,8 @@ const ie_model *ie_ctx_model(const ie_ctx *c);
 /* ie_logits with a reason where there are none. */
 ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err);
 
+/* ie_sample on the logits of batch element i. Where the backend can choose the candidates that decide, the row is not read. */
+ie_status ie_ctx_sample(ie_ctx *c, int32_t i, const ie_sampling *s, const int32_t *history, int32_t n_history, uint64_t index, int32_t *out,
+                        ie_error *err);
+
 #endif

@@ -48,11 +48,11 @@ static ie_status step(ie_ctx *c, int32_t seq, int32_t token, int32_t pos, ie_err
 }
 
 /* One token: masked by the grammar, if there is one, so that the text can be completed within `left` tokens. */
-static ie_status choose(ie_matcher *x, int32_t left, int32_t n_vocab, const tokens *t, int32_t n_prompt, const float *logits, const ie_gen_params *p,
-                        int32_t *id, ie_error *err) {
+static ie_status choose(ie_ctx *c, ie_matcher *x, int32_t left, const tokens *t, int32_t n_prompt, const ie_gen_params *p, int32_t *id,
+                        ie_error *err) {
     ie_sampling s = p->sampling;
     ie_status st = x ? ie_matcher_mask(x, left, &s.mask, err) : IE_OK;
-    if (!st) st = ie_sample(&s, logits, n_vocab, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), id, err);
+    if (!st) st = ie_ctx_sample(c, -1, &s, t->token, (int32_t)t->n, (uint64_t)(t->n - (size_t)n_prompt), id, err);
     if (!st && x) st = ie_matcher_accept(x, *id, err);
     return st;
 }
@@ -62,8 +62,9 @@ static ie_status loop(ie_ctx *c, int32_t seq, int32_t n_vocab, tokens *t, int32_
     for (res->stop = IE_STOP_LENGTH; p->max_tokens < 0 || res->n_predicted < p->max_tokens;) {
         int32_t pos = (int32_t)t->n - 1, id, left = ie_ctx_size(c) - pos;
         if (p->max_tokens >= 0 && left > p->max_tokens - res->n_predicted) left = p->max_tokens - res->n_predicted;
-        const float *logits = ie_logits(c, -1);
-        ie_status st = choose(x, left, n_vocab, t, n_prompt, logits, p, &id, err);
+        const float *logits = NULL;
+        ie_status st = p->on_logits ? ie_ctx_logits(c, -1, &logits, err) : IE_OK;
+        if (!st) st = choose(c, x, left, t, n_prompt, p, &id, err);
         if (st) return st;
         if (p->on_logits) p->on_logits(p->user, pos, t->token[pos], logits, n_vocab);
         if (!push(t, id, err)) return err->code;

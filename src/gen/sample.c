@@ -9,13 +9,11 @@
 
 #include "../base.h"
 #include "rng.h"
+#include "sample.h"
 
 #define TOP_P_LIMIT 1000 /* candidates when top-p is asked for without top-k */
 
-typedef struct {
-    float v;
-    int32_t id;
-} cand;
+typedef ie_cand cand;
 
 void ie_sampling_default(ie_sampling *s) {
     *s = (ie_sampling){.temp = 0, .top_k = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .repeat_last = 64, .seed = 0};
@@ -180,12 +178,32 @@ static ie_status choose(const ie_sampling *s, const float *x, int32_t n_vocab, u
     if (k > n_vocab) k = n_vocab;
     cand *c = ie_calloc((size_t)k, sizeof *c, "sampling", err);
     if (!c) return err->code;
-    int32_t n = top(x, n_vocab, k, c);
-    if (n > 0 && s->top_p < 1) n = cut_top_p(c, n, s->top_p);
-    if (n > 0 && s->min_p > 0) n = cut_min_p(c, n, s->min_p);
-    if (n > 0) *out = draw(c, n, s->temp, u);
+    ie_status st = ie_sample_from(s, c, top(x, n_vocab, k, c), index, out, err);
     free(c);
-    return n > 0 ? IE_OK : ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
+    return st;
+}
+
+ie_status ie_sample_from(const ie_sampling *s, const ie_cand *c, int32_t n, uint64_t index, int32_t *out, ie_error *err) {
+    if (n < 1) return ie_fail(err, IE_E_NUMERIC, "sampling: no finite logit");
+    if (s->temp == 0) {
+        *out = c[0].id;
+        return IE_OK;
+    }
+    if (s->top_p < 1) n = cut_top_p(c, n, s->top_p);
+    if (s->min_p > 0) n = cut_min_p(c, n, s->min_p);
+    *out = draw(c, n, s->temp, ie_uniform(s->seed, index));
+    return IE_OK;
+}
+
+/* Penalties, biases and masks that change logits. */
+static bool changes(const ie_sampling *s, int32_t n_history, uint64_t index) {
+    bool repeat = s->repeat_penalty != 1 && s->repeat_last > 0 && n_history > 0;
+    bool counts = (s->presence_penalty != 0 || s->frequency_penalty != 0) && n_history > 0 && index > 0;
+    return repeat || counts || s->n_bias > 0 || s->mask;
+}
+
+int32_t ie_sample_needs(const ie_sampling *s, int32_t n_history, uint64_t index) {
+    return changes(s, n_history, index) ? 0 : s->temp == 0 ? 1 : s->top_k;
 }
 
 ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, const int32_t *history, int32_t n_history,
@@ -194,9 +212,7 @@ ie_status ie_sample(const ie_sampling *s, const float *logits, int32_t n_vocab, 
     if (!err) err = &local;
     ie_status st = check(s, n_vocab, err);
     if (st) return st;
-    bool repeat = s->repeat_penalty != 1 && s->repeat_last > 0 && n_history > 0;
-    bool counts = (s->presence_penalty != 0 || s->frequency_penalty != 0) && n_history > 0 && index > 0;
-    if (!repeat && !counts && s->n_bias <= 0 && !s->mask) return choose(s, logits, n_vocab, index, out, err);
+    if (!changes(s, n_history, index)) return choose(s, logits, n_vocab, index, out, err);
     float *x = ie_calloc((size_t)n_vocab, sizeof *x, "sampling", err);
     int32_t *count = x ? ie_calloc((size_t)n_vocab, sizeof *count, "sampling", err) : NULL;
     if (count) {

@@ -57,7 +57,7 @@ static void destroy(ie_backend *be) {
 
 #define API(NAME) {.name = NAME, .destroy = destroy, .weights_alloc = gpu_weights_alloc, .weights_fill = gpu_weights_fill, \
     .weights_vec = gpu_weights_vec, .state_room = gpu_state_room, .state_new = gpu_state_new, .state_free = gpu_state_free, \
-    .run = gpu_run_list, .read = gpu_arena_read, .write = gpu_arena_write, .host_ptr = host_ptr, .page_copy = gpu_page_copy, \
+    .run = gpu_run_list, .read = gpu_arena_read, .write = gpu_arena_write, .host_ptr = host_ptr, .top = gpu_top, .page_copy = gpu_page_copy, \
     .seq_rewind = gpu_seq_rewind, .seq_bytes = gpu_seq_bytes, .seq_save = gpu_seq_save, .seq_load = gpu_seq_load, \
     .page_save = gpu_page_save, .page_load = gpu_page_load, .profile = profile, .describe = describe}
 static const ie_backend_api apis[GPU_VENDORS] = {[GPU_HIP] = API("hip"), [GPU_CUDA] = API("cuda")};

@@ -64,6 +64,8 @@ typedef struct {
     ie_abi_batch batch;
     ie_abi_gdn gdn;
     uint32_t bad;
+    ie_abi_cand top[IE_TOPK_MAX];
+    ie_abi_best best;
 } gpu_pinned;
 
 /* What the launches of a run depend on (launch_*.c): equal keys, equal launches. */
@@ -89,8 +91,8 @@ typedef struct {
     gpu_ptr mem; /* everything of a fixed size in one piece */
     uint64_t bytes;
     gpu_ptr arena, kv, gdn, batch, table, rope;
-    gpu_ptr scratch, sample;
-    uint64_t scratch_bytes, sample_bytes;
+    gpu_ptr scratch, sample; /* sample: candidates, then the work memory of choosing them; 0 before first use */
+    uint64_t scratch_bytes;
     gpu_pinned *pin;
     uint32_t *table_seen; /* pinned: page tables as uploaded */
     uint32_t rope_n;      /* rows uploaded */
@@ -127,6 +129,9 @@ ie_status gpu_seq_rewind(ie_backend *be, ie_state *st, uint32_t seq, uint32_t po
 uint64_t gpu_seq_bytes(ie_backend *be, ie_state *st);
 ie_status gpu_seq_save(ie_backend *be, ie_state *st, uint32_t seq, void *dst, ie_error *err);
 ie_status gpu_seq_load(ie_backend *be, ie_state *st, uint32_t seq, const void *src, ie_error *err);
+
+/* ---- top.c ---- */
+ie_status gpu_top(ie_backend *be, ie_state *st, uint64_t off, uint32_t n, uint32_t k, ie_cand *out, uint32_t *have, ie_error *err);
 
 /* ---- run.c ---- */
 ie_status gpu_run_list(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
