@@ -103,6 +103,11 @@ $(BUILD)/tools/%: tools/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
 
+# Tools that run models.
+$(BUILD)/tools/diff_backends: tools/diff_backends.c $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
+
 # As a user of the installed library would: the public header alone.
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)

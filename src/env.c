@@ -51,17 +51,13 @@ static const env_row rows[IE_ENV_COUNT] = {
     [IE_ENV_GRAPH] = {"IE_GRAPH", V_SWITCH, "0|1", "1",
                       "GPU: record a decode step's launches once and replay them as one graph; 0: launch them one by one."},
     [IE_ENV_GRAPH_BENCH] = {"IE_GRAPH_BENCH", V_NUMBER, "1..100000", "",
-                            "GPU: at the first recorded step run it so many times by launches and as often as a graph; both times are "
-                            "printed with the figures at the end. Models with recurrent layers, too: the step is one and the same."},
+                            "GPU: run the first decode step that is recorded so many times by launches and as often as a graph; both "
+                            "times are printed with the figures at the end. Results do not change."},
     [IE_ENV_STREAM] = {"IE_STREAM", V_SWITCH, "0|1", "1",
                        "GPU: upload slabs of a matrix while the next are being repacked; 0: whole matrices, one after the other "
                        "(more host memory)."},
     [IE_ENV_HOST_TOPK] = {"IE_HOST_TOPK", V_SWITCH, "0|1", "0",
                           "GPU: read whole rows of logits back and choose candidates on the host. Same tokens."},
-    [IE_ENV_GEMV_NOBATCH] = {"IE_GEMV_NOBATCH", V_SWITCH, "0|1", "0",
-                             "GPU: matrices of steps with several tokens are launched for each token alone. Same bits."},
-    [IE_ENV_TR_MIN] = {"IE_TR_MIN", V_NUMBER, "1..17", "2",
-                       "GPU: tokens of a step from which on matrix instructions are used. Same bits."},
 };
 
 const char *ie_env_text(ie_env_id id) {

@@ -24,6 +24,10 @@ struct ie_profile {
     uint64_t runs;
     uint32_t ctx; /* positions that the step's sequences hold on average */
     FILE *csv;
+    bool by_step;              /* IE_PROFILE=2 */
+    ie_buf lines;              /* of the prompt's steps so far */
+    double now[OP_KINDS];      /* the step that runs */
+    uint32_t now_pos, now_n, ops_left;
     pthread_mutex_t lock; /* between a run and a print */
 };
 
@@ -34,6 +38,7 @@ ie_profile *ie_profile_new(ie_error *err) {
     ie_profile *p = ie_calloc(1, sizeof *p, "profile", err);
     const char *path = ie_env_text(IE_ENV_PROFILE_CSV);
     if (p) pthread_mutex_init(&p->lock, NULL);
+    if (p) p->by_step = ie_env_number(IE_ENV_PROFILE) == 2u;
     if (!p || !path) return p;
     p->csv = fopen(path, "we");
     if (p->csv) {
@@ -48,6 +53,7 @@ ie_profile *ie_profile_new(ie_error *err) {
 void ie_profile_free(ie_profile *p) {
     if (!p) return;
     if (p->csv) fclose(p->csv);
+    ie_buf_free(&p->lines);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -59,11 +65,26 @@ void ie_profile_begin(ie_profile *p, const ie_run *r) {
     pthread_mutex_lock(&p->lock);
     p->ctx = (uint32_t)(sum / s->n);
     p->runs++;
+    memset(p->now, 0, sizeof p->now);
+    p->now_pos = s->pos ? (uint32_t)s->pos[0] : 0;
+    p->now_n = s->n;
+    p->ops_left = r->last - r->first;
     if (r->first == 0) {
         p->steps[phase_of(r)]++;
         p->tokens[phase_of(r)] += s->n;
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+/* IE_PROFILE=2: one line for a run of a prompt's step. A line that finds no memory is left out. */
+static void add_line(ie_profile *p) {
+    double all = 0;
+    for (uint32_t k = 0; k < OP_KINDS; k++) all += p->now[k];
+    ie_error err;
+    bool ok = ie_buf_printf(&p->lines, &err, "  prompt from %u, %u tokens: %.1f us", p->now_pos, p->now_n, all * 1e6);
+    for (uint32_t k = 0; k < OP_KINDS && ok; k++)
+        if (p->now[k] > 0) ok = ie_buf_printf(&p->lines, &err, ", %s %.1f", ie_op_table[k].name, p->now[k] * 1e6);
+    if (ok) ie_buf_printf(&p->lines, &err, "\n");
 }
 
 void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t i, double took) {
@@ -78,6 +99,8 @@ void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t i, double took) {
     s->flops += c.flops;
     s->seconds += took;
     p->layer[phase][layer] += took;
+    p->now[op->kind] += took;
+    if (--p->ops_left == 0 && p->by_step && phase == 1u) add_line(p);
     if (layer < LAYERS && layer >= p->n_layer) p->n_layer = layer + 1;
     if (p->csv)
         fprintf(p->csv, "%llu,%s,%u,%u,%u,%s,%d,%.3f,%llu,%llu,%llu,%llu\n", (unsigned long long)p->runs, phases[phase], r->step->n,
@@ -109,6 +132,7 @@ static bool print_phase(const ie_profile *p, uint32_t phase, ie_buf *out, ie_err
 ie_status ie_profile_print(ie_profile *p, ie_buf *out, ie_error *err) {
     pthread_mutex_lock(&p->lock);
     bool ok = print_phase(p, 0, out, err) && print_phase(p, 1, out, err);
+    if (ok && p->lines.len) ok = ie_buf_add(out, p->lines.data, p->lines.len, err);
     if (p->csv) fflush(p->csv);
     pthread_mutex_unlock(&p->lock);
     return ok ? IE_OK : IE_E_NOMEM;

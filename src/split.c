@@ -42,6 +42,7 @@ typedef struct {
     ie_state *st[SIDES];
     split_list list[LISTS];
     uint32_t next;
+    uint32_t ran; /* the side of the op that ran last */
     uint8_t *buf; /* rows on their way */
     size_t cap_buf;
 } split_state;
@@ -267,16 +268,18 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
     for (uint32_t i = first, to; i < last && !rc; i = to) {
         uint32_t side = side_of(s, l->ops[i].layer);
         for (to = i + 1u; to < last && side_of(s, l->ops[to].layer) == side;) to++;
+        q->ran = side;
         rc = bring(s, q, c, w, i, to, step, err);
         if (!rc) rc = s->side[side]->api->run(s->side[side], q->st[side], &s->w[side], &c->list[side], c->at[i], c->at[i] + to - i, step, err);
     }
     return rc;
 }
 
-/* The side that ran the list's last op: the CPU's, where the head is. */
+/* Of the side whose op ran last. */
 static ie_status read_arena(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err) {
-    ie_backend *cpu = of(be)->side[CPU];
-    return cpu->api->read(cpu, state_of(st)->st[CPU], off, dst, bytes, err);
+    split_state *q = state_of(st);
+    ie_backend *side = of(be)->side[q->ran];
+    return side->api->read(side, q->st[q->ran], off, dst, bytes, err);
 }
 
 static ie_status write_arena(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err) {
@@ -286,8 +289,8 @@ static ie_status write_arena(ie_backend *be, ie_state *st, uint64_t off, const v
 }
 
 static const void *host_ptr(ie_backend *be, ie_state *st, uint64_t off) {
-    ie_backend *cpu = of(be)->side[CPU];
-    return cpu->api->host_ptr(cpu, state_of(st)->st[CPU], off);
+    split_state *q = state_of(st);
+    return of(be)->side[q->ran]->api->host_ptr(of(be)->side[q->ran], q->st[q->ran], off);
 }
 
 /* ---- pages and sequences: the GPU's layers, then the CPU's ---------------------------------------------------------------- */

@@ -30,6 +30,10 @@ static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     if (g->attn.mode == GPU_ATTN_CHECK &&
         !ie_buf_printf(out, err, "attention: largest relative difference to the old kernel %.3g\n", (double)g->attn_worst))
         return IE_E_NOMEM;
+    const gpu_graph_times *t = &g->times;
+    if (t->runs && !ie_buf_printf(out, err, "a decode step, %u times: %.3f ms by launches, %.3f ms as a graph\n", t->runs,
+                                  t->launches_s * 1e3 / t->runs, t->graph_s * 1e3 / t->runs))
+        return IE_E_NOMEM;
     return g->profile ? ie_profile_print(g->profile, out, err) : IE_OK;
 }
 

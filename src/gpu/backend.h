@@ -26,9 +26,10 @@ typedef struct {
     gpu_function f;
 } gpu_kernel;
 
+/* IE_GRAPH_BENCH: seconds of so many runs of one step. */
 typedef struct {
     uint32_t runs;
-    double stream_s, graph_s;
+    double launches_s, graph_s;
 } gpu_graph_times;
 
 /* Environment switches, read when the backend is opened. */
@@ -49,6 +50,7 @@ typedef struct {
     uint64_t weight_bytes;
     gpu_staging staging;
     gpu_switches sw;
+    gpu_graph_times times;
     gpu_attn_choice attn;
     float attn_worst; /* IE_ATTN=check: largest relative difference of the states that have ended */
     pthread_mutex_t lock; /* contexts of several threads take turns */

@@ -127,8 +127,8 @@ ie_status gpu_launch_argmax(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t ro
 
 /* Bytes of a matrix in the GPU layout: a multiple of 256. */
 uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols);
-/* One tile of 32 rows from the word-major layout (quant.h; ie_nsb units) to the GPU's (lane-major units of 8 blocks). Both
- * in host memory; gpu_mat_bytes(f, 32, cols) bytes at out. */
+uint64_t gpu_tile_bytes(const ie_format *f, uint32_t cols); /* of a tile in it: 32 rows; tiles follow each other */
+/* One tile from the word-major layout (quant.h; ie_nsb units) to the GPU's, both in host memory. */
 void gpu_repack_tile(const ie_format *f, uint32_t cols, const uint32_t *word_major, uint32_t *out);
 
 #endif

@@ -37,8 +37,12 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
     return gpu_add(out, names[m->fmt->id].embed, ie_nsb(m->fmt, m->cols), r->step->n, 32, &a, sizeof a, err);
 }
 
-uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols) { return (ie_mat_bytes(f, rows, cols) + 255u) / 256u * 256u; }
+uint64_t gpu_tile_bytes(const ie_format *f, uint32_t cols) { return ie_mat_bytes(f, IE_TILE_ROWS, cols); }
+
+uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols) {
+    return (ie_ntiles(rows) * gpu_tile_bytes(f, cols) + 255u) / 256u * 256u;
+}
 
 void gpu_repack_tile(const ie_format *f, uint32_t cols, const uint32_t *word_major, uint32_t *out) {
-    memcpy(out, word_major, (size_t)ie_mat_bytes(f, IE_TILE_ROWS, cols));
+    memcpy(out, word_major, (size_t)gpu_tile_bytes(f, cols));
 }

@@ -109,7 +109,7 @@ static ie_status fill(gpu_backend *g, const ie_mat *m, ie_rows_fn rows, void *ct
     ie_status st = range(g, m->off, m->bytes, err);
     if (st) return st;
     uint32_t tiles = ie_ntiles(m->rows), most;
-    uint64_t tile = m->bytes / tiles;
+    uint64_t tile = gpu_tile_bytes(m->fmt, m->cols);
     most = !g->sw.stream ? tiles : tile < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / tile) : 1;
     if (most > tiles) most = tiles;
     st = staging_room(g, g->sw.stream && tile < SLAB_BYTES ? SLAB_BYTES : most * tile, err);
