@@ -4,6 +4,9 @@
  * pointers. Preconditions are written as ie_*_ok functions; laws/ states what the functions promise. All other code
  * goes through these maps; only vector forms (src/cpu/simd_*.h, kernels/gpu.h) mirror them and are tested against them.
  *
+ * Comments that begin with @ are contracts in ACSL, proved by `make proofs` (docs/VERIFICATION.md). Numbers in them are
+ * mathematical integers: a result that equals its formula has not overflowed.
+ *
  * Words used here: a *block* is 32 consecutive weights of a row (the activation's Q8 block). A *super-block* is a
  * format's smallest unit: 1 block, or 8 for the K formats. A *tile* is 32 rows; lane = row. A *unit* is one super-block
  * of one tile; units of a matrix lie tile by tile, super-blocks ascending inside a tile. */
@@ -68,15 +71,21 @@ static inline uint32_t ie_field_half(uint32_t base, uint32_t e, uint32_t r) { re
 /* ---- words, bytes, halves --------------------------------------------------------------------------------------- */
 
 /* Little-endian words of a byte string: GGUF's order. Compilers make one load of it. */
+//@ requires \valid_read(p + (0 .. 1)); assigns \nothing;
 static inline uint32_t ie_load16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+//@ requires \valid_read(p + (0 .. 3)); assigns \nothing;
 static inline uint32_t ie_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 /* Byte k (0..3) of a word, unsigned and as a two's complement number; half-word k (0..1). */
+//@ requires k < 4; assigns \nothing; ensures \result <= 255;
 static inline uint32_t ie_byte_u(uint32_t w, uint32_t k) { return (w >> (8u * k)) & 0xFFu; }
+//@ requires k < 4; assigns \nothing;
 static inline int32_t ie_byte_s(uint32_t w, uint32_t k) { return (int32_t)(ie_byte_u(w, k) ^ 0x80u) - 128; }
+//@ requires k < 2; assigns \nothing;
 static inline uint32_t ie_half_of(uint32_t w, uint32_t k) { return (w >> (16u * k)) & 0xFFFFu; }
 /* The word with half-word k replaced. */
+//@ requires k < 2; assigns \nothing;
 static inline uint32_t ie_half_put(uint32_t w, uint32_t k, uint32_t half) {
     return (w & ~(0xFFFFu << (16u * k))) | (half & 0xFFFFu) << (16u * k);
 }
@@ -112,23 +121,29 @@ static inline uint32_t ie_bf16_f32_bits(uint32_t h) { return (h & 0xFFFFu) << 16
 
 /* Word e (0..7) of a block holds weights 4e .. 4e+3, one in each byte, lowest byte first, like the words of a Q8 block.
  * The arguments are one row's words of the block (src/quant/quant.h: q 4, q2 2, qh 1). */
+//@ requires \valid_read(q + (0 .. 3)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q4_bytes(const uint32_t *q, uint32_t e) {
     return (q[e % 4u] >> (4u * (e / 4u))) & 0x0F0F0F0Fu;
 }
+//@ requires \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q2_bytes(const uint32_t *q2, uint32_t e) {
     return (q2[e % 2u] >> (2u * (e / 2u))) & 0x03030303u;
 }
 /* Bits 4e .. 4e+3 of qh, each as the lowest bit of a byte. */
+//@ requires e < 8; assigns \nothing;
 static inline uint32_t ie_bit_bytes(uint32_t qh, uint32_t e) {
     uint32_t b = (qh >> (4u * e)) & 0xFu;
     return (b | b << 7 | b << 14 | b << 21) & 0x01010101u;
 }
+//@ requires \valid_read(q + (0 .. 3)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q5_bytes(const uint32_t *q, uint32_t qh, uint32_t e) {
     return ie_q4_bytes(q, e) | ie_bit_bytes(qh, e) << 4;
 }
+//@ requires \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q3_bytes(const uint32_t *q2, uint32_t qh, uint32_t e) {
     return ie_q2_bytes(q2, e) | ie_bit_bytes(qh, e) << 2;
 }
+//@ requires \valid_read(q + (0 .. 3)) && \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q6_bytes(const uint32_t *q, const uint32_t *q2, uint32_t e) {
     return ie_q4_bytes(q, e) | ie_q2_bytes(q2, e) << 4;
 }
@@ -138,12 +153,14 @@ static inline uint32_t ie_q6_bytes(const uint32_t *q, const uint32_t *q2, uint32
 #define IE_IQ4_W1 0x766A5D4Fu
 #define IE_IQ4_W2 0xA6998D81u
 #define IE_IQ4_W3 0xF1D9C5B5u
+//@ assigns \nothing;
 static inline uint32_t ie_iq4_u(uint32_t n) { /* value + 128, in 1 .. 241 */
     uint32_t w = n < 8u ? (n < 4u ? IE_IQ4_W0 : IE_IQ4_W1) : (n < 12u ? IE_IQ4_W2 : IE_IQ4_W3);
     return (w >> (8u * (n % 4u))) & 0xFFu;
 }
 static inline int32_t ie_iq4_s(uint32_t n) { return (int32_t)ie_iq4_u(n) - 128; }
 /* Four nibbles (one in each byte) to four codebook values + 128. */
+//@ assigns \nothing;
 static inline uint32_t ie_iq4_bytes_u(uint32_t w) {
     return ie_iq4_u(w & 15u) | ie_iq4_u((w >> 8) & 15u) << 8 | ie_iq4_u((w >> 16) & 15u) << 16 |
            ie_iq4_u((w >> 24) & 15u) << 24;
@@ -153,10 +170,13 @@ static inline uint32_t ie_iq4_bytes_u(uint32_t w) {
 
 /* The inverses: word k of q 4 from byte words k and k + 4; word k of q2 2 from byte words k, k + 2, k + 4, k + 6; four
  * bits of qh from one byte word. Values must fit their bits. */
+//@ assigns \nothing;
 static inline uint32_t ie_q4_pack(uint32_t lo, uint32_t hi) { return lo | hi << 4; }
+//@ assigns \nothing;
 static inline uint32_t ie_q2_pack(uint32_t b0, uint32_t b2, uint32_t b4, uint32_t b6) {
     return b0 | b2 << 2 | b4 << 4 | b6 << 6;
 }
+//@ assigns \nothing;
 static inline uint32_t ie_bit_pack(uint32_t b) { return (b | b >> 7 | b >> 14 | b >> 21) & 0xFu; }
 
 /* Word w (0..3) of block b (0..7) out of the nibbles of Q4_K and Q5_K: 4 groups of 64 weights, 32 bytes each, low
@@ -169,6 +189,7 @@ static inline uint32_t ie_q4k_at(uint32_t b, uint32_t w) { return b / 2u * 32u +
 /*@ assigns \nothing;
     ensures \result == 4 * (b % 2); */
 static inline uint32_t ie_q4k_shift(uint32_t b) { return 4u * (b % 2u); }
+//@ requires \valid_read(src + (0 .. 127)) && b < 8 && w < 4; assigns \nothing;
 static inline uint32_t ie_take_q4k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q4k_at(b, w), s = ie_q4k_shift(b);
     return ie_q4_pack((ie_load32(src + at) >> s) & 0x0F0F0F0Fu, (ie_load32(src + at + 16u) >> s) & 0x0F0F0F0Fu);
@@ -181,6 +202,7 @@ static inline uint32_t ie_q6k_at(uint32_t b, uint32_t w) { return b / 4u * 64u +
 /*@ assigns \nothing;
     ensures \result == 4 * (b / 2 % 2); */
 static inline uint32_t ie_q6k_shift(uint32_t b) { return 4u * (b / 2u % 2u); }
+//@ requires \valid_read(src + (0 .. 127)) && b < 8 && w < 4; assigns \nothing;
 static inline uint32_t ie_take_q6k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q6k_at(b, w), s = ie_q6k_shift(b);
     return ie_q4_pack((ie_load32(src + at) >> s) & 0x0F0F0F0Fu, (ie_load32(src + at + 16u) >> s) & 0x0F0F0F0Fu);
@@ -194,6 +216,7 @@ static inline uint32_t ie_q2k_at(uint32_t b, uint32_t w) { return b / 4u * 32u +
 /*@ assigns \nothing;
     ensures \result == 2 * (b % 4); */
 static inline uint32_t ie_q2k_shift(uint32_t b) { return 2u * (b % 4u); }
+//@ requires \valid_read(src + (0 .. 63)) && b < 8 && w < 2; assigns \nothing;
 static inline uint32_t ie_take_q2k(const uint8_t *src, uint32_t b, uint32_t w) {
     uint32_t at = ie_q2k_at(b, w), s = ie_q2k_shift(b);
     return ie_q2_pack((ie_load32(src + at) >> s) & 0x03030303u, (ie_load32(src + at + 8u) >> s) & 0x03030303u,
@@ -201,8 +224,10 @@ static inline uint32_t ie_take_q2k(const uint8_t *src, uint32_t b, uint32_t w) {
 }
 /* The qh word of block b out of the bit planes of Q3_K (hmask) and Q5_K (qh): bit b of byte i belongs to weight i of
  * the block. src: 32 bytes. */
+//@ requires \valid_read(src + (0 .. 31)) && b < 8; assigns \nothing;
 static inline uint32_t ie_take_bits(const uint8_t *src, uint32_t b) {
     uint32_t r = 0u;
+    //@ loop invariant e <= 8; loop assigns e, r; loop variant 8 - e;
     for (uint32_t e = 0u; e < 8u; e++) r |= ie_bit_pack((ie_load32(src + 4u * e) >> b) & 0x01010101u) << (4u * e);
     return r;
 }
@@ -211,29 +236,38 @@ static inline uint32_t ie_take_bits(const uint8_t *src, uint32_t b) {
 
 /* sc: the row's words of the scales field (GGUF's bytes in their order). */
 /* Q4_K, Q5_K: the 6-bit scales and minimums of blocks 4h .. 4h+3, one a byte. */
+//@ requires \valid_read(sc + (0 .. 2)) && h < 2; assigns \nothing;
 static inline uint32_t ie_k4_scales(const uint32_t *sc, uint32_t h) {
     if (h == 0u) return sc[0] & 0x3F3F3F3Fu;
     return (sc[2] & 0x0F0F0F0Fu) | ((sc[0] >> 2) & 0x30303030u);
 }
+//@ requires \valid_read(sc + (0 .. 2)) && h < 2; assigns \nothing;
 static inline uint32_t ie_k4_mins(const uint32_t *sc, uint32_t h) {
     if (h == 0u) return sc[1] & 0x3F3F3F3Fu;
     return ((sc[2] >> 4) & 0x0F0F0F0Fu) | ((sc[1] >> 2) & 0x30303030u);
 }
 /* Of block j (0..7). */
+//@ requires \valid_read(sc + (0 .. 2)) && j < 8; assigns \nothing;
 static inline uint32_t ie_k4_scale(const uint32_t *sc, uint32_t j) {
     return ie_byte_u(ie_k4_scales(sc, j / 4u), j % 4u);
 }
+//@ requires \valid_read(sc + (0 .. 2)) && j < 8; assigns \nothing;
 static inline uint32_t ie_k4_min(const uint32_t *sc, uint32_t j) { return ie_byte_u(ie_k4_mins(sc, j / 4u), j % 4u); }
 /* Q3_K: 16 6-bit scales, one for 16 weights; those of 4h .. 4h+3 as bytes, still plus 32. */
+//@ requires \valid_read(sc + (0 .. 2)) && h < 4; assigns \nothing;
 static inline uint32_t ie_q3k_scales_u(const uint32_t *sc, uint32_t h) {
     return ((sc[h % 2u] >> (4u * (h / 2u))) & 0x0F0F0F0Fu) | ((sc[2] >> (2u * h)) & 0x03030303u) << 4;
 }
+//@ requires \valid_read(sc + (0 .. 2)) && j < 16; assigns \nothing;
 static inline int32_t ie_q3k_scale(const uint32_t *sc, uint32_t j) { /* -32 .. 31 */
     return (int32_t)ie_byte_u(ie_q3k_scales_u(sc, j / 4u), j % 4u) - 32;
 }
 /* Q2_K: scale and minimum of sub-block j (0..15, 16 weights each). Q6_K: its int8 scale. */
+//@ requires \valid_read(sc + (0 .. 3)) && j < 16; assigns \nothing;
 static inline uint32_t ie_q2k_scale(const uint32_t *sc, uint32_t j) { return ie_byte_u(sc[j / 4u], j % 4u) & 15u; }
+//@ requires \valid_read(sc + (0 .. 3)) && j < 16; assigns \nothing;
 static inline uint32_t ie_q2k_min(const uint32_t *sc, uint32_t j) { return ie_byte_u(sc[j / 4u], j % 4u) >> 4; }
+//@ requires \valid_read(sc + (0 .. 3)) && j < 16; assigns \nothing;
 static inline int32_t ie_q6k_scale(const uint32_t *sc, uint32_t j) { return ie_byte_s(sc[j / 4u], j % 4u); }
 /* IQ4_XS: scale of block j (0..7) from scales_h (16 bits) and scales_l. */
 static inline int32_t ie_iq4xs_scale(uint32_t sh, uint32_t sl, uint32_t j) { /* -32 .. 31 */
@@ -338,8 +372,11 @@ static inline int32_t ie_q2_mins(int32_t nlo, int32_t nhi, int32_t m0, int32_t m
 
 /* The halving tree: v[l] += v[l + n / 2], then n / 4, ... 1; the sum ends in v[0]. n is a power of two. Float sums over
  * lanes (norms, attention) use the same order; here on integers mod 2^32, where any order gives the same. */
+//@ requires \valid(v + (0 .. n - 1)); assigns v[0 .. n - 1];
 static inline void ie_tree(uint32_t *v, uint32_t n) {
+    //@ loop invariant 2 * s <= n; loop assigns s, v[0 .. n - 1]; loop variant s;
     for (uint32_t s = n / 2u; s > 0u; s /= 2u)
+        //@ loop invariant l <= s; loop assigns l, v[0 .. n - 1]; loop variant s - l;
         for (uint32_t l = 0u; l < s; l++) v[l] += v[l + s];
 }
 

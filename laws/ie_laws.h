@@ -597,8 +597,7 @@ static inline int law_kv_part(uint32_t n_layer, uint32_t n_kv, uint32_t p1, uint
     uint32_t l1 = l1h1 / 65536u, h1 = l1h1 % 65536u, l2 = l2h2 / 65536u, h2 = l2h2 % 65536u;
     if (p1 == 0xFFFFFFFFu || p2 == 0xFFFFFFFFu) return LAW_OUT;
     uint32_t n = p1 > p2 ? p1 + 1u : p2 + 1u; /* pages of the pool */
-    if (!ie_kv_ok(n, n_layer, n_kv) || l1 >= n_layer || l2 >= n_layer || h1 >= n_kv || h2 >= n_kv)
-        return LAW_OUT;
+    if (!ie_kv_ok(n, n_layer, n_kv) || l1 >= n_layer || l2 >= n_layer || h1 >= n_kv || h2 >= n_kv) return LAW_OUT;
     //@ ghost law_mono((uint64_t)p1 + 1, n, (uint64_t)n_layer * n_kv);
     //@ ghost law_mono((uint64_t)p2 + 1, n, (uint64_t)n_layer * n_kv);
     uint32_t a = ie_kv_part(p1, l1, h1, n_layer, n_kv), b = ie_kv_part(p2, l2, h2, n_layer, n_kv);
