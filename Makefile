@@ -177,6 +177,11 @@ fuzz: fuzz-build
 # Every law of laws/ie_laws.h, for all inputs, on the text of core/ie_core.h.
 proofs:
 	@proofs/check.sh
+# Does a law, or else a proof, notice each of some 430 single-token changes of the core? Not part of `make test`.
+proofs-mutate:
+	@tools/setup.sh test
+	@tools/setup.sh proofs
+	@proofs/mutate.py
 
 # ---- style --------------------------------------------------------------------------------------------------------
 
@@ -213,5 +218,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all kernels setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs fmt lint install dist bench clean
+.PHONY: all kernels setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

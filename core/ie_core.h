@@ -380,6 +380,21 @@ static inline void ie_tree(uint32_t *v, uint32_t n) {
         for (uint32_t l = 0u; l < s; l++) v[l] += v[l + s];
 }
 
+/* The butterfly over the 32 lanes of a wave: v[l] += v[l ^ m] for m = 16, 8, 4, 2, 1, all lanes at once (kernels/gpu.h does
+ * it by DPP exchanges or shuffles); every lane ends with the sum. */
+static inline void ie_butterfly(uint32_t *v) {
+    uint32_t from[32];
+    for (uint32_t m = 16u; m > 0u; m /= 2u) {
+        for (uint32_t l = 0u; l < 32u; l++) from[l] = v[l ^ m];
+        for (uint32_t l = 0u; l < 32u; l++) v[l] += from[l];
+    }
+}
+/* Workgroups launched for `groups` of work: 253 .. 256 become 257, whose spread over the card's units is better; those
+ * from `groups` on have no work. */
+/*@ assigns \nothing;
+    ensures \result == (253 <= groups <= 256 ? 257 : groups); */
+static inline uint32_t ie_grid_pad(uint32_t groups) { return groups >= 253u && groups <= 256u ? 257u : groups; }
+
 /* Share i of parts of n items is [ie_share(n, i, parts), ie_share(n, i + 1, parts)): contiguous, in order, sizes differ
  * by at most 1. Used for segments over the waves of a tile, rows over threads, attention partials over workgroups. */
 /*@ assigns \nothing;

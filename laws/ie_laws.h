@@ -462,6 +462,38 @@ static inline int law_tree(const uint32_t *w, uint32_t log2n) { /* w: up to 32 w
     ie_tree(v, n);
     return v[0] == sum;
 }
+static inline int law_butterfly(const uint32_t *w, uint32_t lane) { /* w: 32 words */
+    if (lane >= 32u) return LAW_OUT;
+    uint32_t v[32], sum = 0u;
+    for (uint32_t i = 0u; i < 32u; i++) {
+        v[i] = w[i];
+        sum += w[i];
+    }
+    ie_butterfly(v);
+    return v[lane] == sum;
+}
+/* A launch has a workgroup for each group of work, is never of 253 .. 256, and otherwise not padded. */
+static inline int law_grid_pad(uint32_t groups) {
+    uint32_t n = ie_grid_pad(groups);
+    return n >= groups && (n < 253u || n > 256u) && (n == groups || (n == 257u && n - groups <= 4u));
+}
+/* Numbers that results, files and kernels rest on: frozen. */
+#define LAW_CONSTANTS 13u
+static inline int law_constants(uint32_t i) {
+    static const uint32_t is[LAW_CONSTANTS][2] = {
+        {IE_TILE_ROWS, 32u}, {IE_BLOCK, 32u},    {IE_MAX_K, 65536u},  {IE_MAX_ROWS, 2097152u}, {IE_MAX_T, 512u},
+        {IE_DECODE_T, 16u},  {IE_PAGE, 32u},     {IE_FOLD_PAGES, 8u}, {IE_MAX_SEGS, 16u},      {IE_Q8_NHI, 12u},
+        {IE_LOG_SLOTS, 32u}, {IE_PLAN_UNIT, 256u}, {IE_PLAN_MAX_BUFS, 65536u}};
+    if (i >= LAW_CONSTANTS) return LAW_OUT;
+    return is[i][0] == is[i][1];
+}
+/* Segment boundaries are frozen too: share s of the groups of 8 blocks, in S parts. */
+static inline int law_seg_exact(uint32_t nblk, uint32_t s) {
+    uint32_t u = (nblk + 7u) / 8u, n = u < 16u ? u : 16u;
+    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || s > n) return LAW_OUT;
+    uint32_t b = s * u / n * 8u;
+    return ie_nseg(nblk) == n && ie_seg_begin(s, nblk) == (b < nblk ? b : nblk);
+}
 /* Segments are 1 .. 16, non-empty, in order, whole groups of 8 blocks, from 0 to nblk. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_seg_order(uint32_t nblk, uint32_t s) {

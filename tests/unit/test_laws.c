@@ -73,6 +73,10 @@
     X(q3_dot, (v + 2, v[0], v[1]), 11, 63, 63)                                                                         \
     X(q2_dot, (v + 4, v[0], v[1], v[2], v[3]), 10, 15, 15, 15, 15)                                                     \
     X(tree, (v + 1, v[0]), 32, 5)                                                                                      \
+    X(butterfly, (v + 1, v[0]), 32, 31)                                                                                \
+    X(grid_pad, (v[0]), 0, ANY)                                                                                        \
+    X(constants, (v[0]), 0, LAW_CONSTANTS - 1u)                                                                        \
+    X(seg_exact, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS)                                                                   \
     X(seg_order, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS - 1u)                                                              \
     X(seg_cover, (v[0], v[1]), 0, NBLK, NBLK - 1u)                                                                     \
     X(wave_cover, (v[0], v[1], v[2]), 0, IE_MAX_SEGS, 32, IE_MAX_SEGS - 1u)                                            \
