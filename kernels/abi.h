@@ -166,7 +166,7 @@ typedef struct {
 /* ---- sample.c -------------------------------------------------------------------------------------------------------- */
 
 #define IE_TOPK_MAX 64u    /* candidates asked for */
-#define IE_TOPK_PARTS 64u  /* workgroups a row */
+#define IE_TOPK_PARTS 64u  /* most shares of a row: workgroups */
 #define IE_TOPK_KEYS 4096u /* keys that a workgroup can take */
 
 typedef struct {
@@ -176,9 +176,9 @@ typedef struct {
 
 typedef struct {
     IE_PTR(const float) x;     /* logits, x_ld floats apart */
-    IE_PTR(uint64_t) keys;     /* [row][IE_TOPK_PARTS][k] */
+    IE_PTR(uint64_t) keys;     /* [row][share][k] */
     IE_PTR(ie_abi_cand) out;   /* [row][k] */
-    uint32_t n, x_ld, k;
+    uint32_t n, x_ld, k, shares;
 } ie_abi_topk;
 
 typedef struct {
@@ -189,10 +189,10 @@ typedef struct {
 
 typedef struct {
     IE_PTR(const float) x;
-    IE_PTR(ie_abi_best) part;  /* [row][IE_TOPK_PARTS]; p is the sum of exp(x - v) there */
+    IE_PTR(ie_abi_best) part;  /* [row][share]; p is the sum of exp(x - v) there */
     IE_PTR(uint32_t) count;    /* [row], zero between launches */
     IE_PTR(ie_abi_best) out;   /* [row] */
-    uint32_t n, x_ld;
+    uint32_t n, x_ld, shares;
 } ie_abi_argmax;
 
 #endif

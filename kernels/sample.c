@@ -1,16 +1,16 @@
 /* Choosing among logits.
  *
  *   ie_topk_part, ie_topk_merge   the k best finite logits of a row, k <= 64: value descending, ties by lower id, as
- *                                 src/gen/sample.c orders them. 64 workgroups a row each find the best k of their share, one merges
+ *                                 src/gen/sample.c orders them. up to 64 workgroups a row each find the best k of their share, one merges
  *   ie_argmax                     the largest logit, its id (the lowest of equals) and its softmax probability
  *
  * How k of up to 4096 keys are found without sorting them: each of 256 lanes takes the largest of its 16 keys; the k-th largest of
  *   those is a lower bound of the k-th key, so only the k lanes at or above it hold keys that matter: at most 16 k. Those are
  *   gathered in LDS and sorted. A key is the float's order in the upper and the negated id in the lower 32 bits, so keys differ and
  *   the result is one whatever the order in which they are gathered. -0 counts as +0, non-finite logits as no candidates (key 0).
- * Probability of the largest: p = 1 / L, L the sums of exp(x - v) of 64 shares, joined as L = fma(l_k, exp(v_k - v), L) ascending; a
+ * Probability of the largest: p = 1 / L, L the sums of exp(x - v) of the shares (one for 1024 logits, at most 64), joined as L = fma(l_k, exp(v_k - v), L) ascending; a
  *   share's sum is 256 partial sums (element mod 256), trees as in sum256.
- * Launch: 256 lanes; part and argmax x = share (64), y = row; merge y = row.
+ * Launch: 256 lanes; part and argmax x = share, y = row; merge y = row.
  * Bytes moved: part 4 n twice (the second time from L2), argmax 4 n twice; merge 512 k.
  * LDS: part, merge 10 KB; argmax 0.2 KB. Registers: budgets.txt. */
 #include "gpu.h"
@@ -18,9 +18,6 @@
 #define LANES 256u
 #define EACH_LANE (IE_TOPK_KEYS / LANES)
 #define ROOM (IE_TOPK_MAX * EACH_LANE) /* keys that can matter */
-
-/* Share i of n logits. */
-IE_INLINE uint32_t share_at(uint32_t n, uint32_t i) { return ie_share(n, i, IE_TOPK_PARTS); }
 
 IE_INLINE uint64_t key_of(float x, uint32_t id) {
     uint32_t u = ie_bits_of(x);
@@ -79,20 +76,20 @@ typedef struct {
 
 IE_KERNEL(256) ie_topk_part(ie_abi_topk a) {
     static IE_LDS_VAR topk_lds f;
-    uint32_t from = share_at(a.n, ie_wg_x()), n = share_at(a.n, ie_wg_x() + 1u) - from;
+    uint32_t from = ie_share(a.n, ie_wg_x(), a.shares), n = ie_share(a.n, ie_wg_x() + 1u, a.shares) - from;
     IE_GLOBAL const float *x = a.x + (uint64_t)ie_wg_y() * a.x_ld + from;
 #define KEY(i) key_of(x[i], from + (i))
     TOPK(&f, n, a.k, KEY);
 #undef KEY
-    IE_GLOBAL uint64_t *to = a.keys + (uint64_t)(ie_wg_y() * IE_TOPK_PARTS + ie_wg_x()) * a.k;
+    IE_GLOBAL uint64_t *to = a.keys + (uint64_t)(ie_wg_y() * a.shares + ie_wg_x()) * a.k;
     if (ie_tid() < a.k) to[ie_tid()] = f.key[ie_tid()];
 }
 
 IE_KERNEL(256) ie_topk_merge(ie_abi_topk a) {
     static IE_LDS_VAR topk_lds f;
-    IE_GLOBAL const uint64_t *keys = a.keys + (uint64_t)ie_wg_y() * IE_TOPK_PARTS * a.k;
+    IE_GLOBAL const uint64_t *keys = a.keys + (uint64_t)ie_wg_y() * a.shares * a.k;
 #define KEY(i) keys[i]
-    TOPK(&f, IE_TOPK_PARTS * a.k, a.k, KEY);
+    TOPK(&f, a.shares * a.k, a.k, KEY);
 #undef KEY
     if (ie_tid() >= a.k) return;
     uint64_t key = f.key[ie_tid()];
@@ -107,7 +104,7 @@ IE_INLINE bool better(float v, uint32_t id, float w, uint32_t of) { return v > w
 IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     static IE_LDS_VAR float top[8], sums[8];
     static IE_LDS_VAR uint32_t ids[8], last;
-    uint32_t from = share_at(a.n, ie_wg_x()), end = share_at(a.n, ie_wg_x() + 1u), row = ie_wg_y(), best = 0xFFFFFFFFu;
+    uint32_t from = ie_share(a.n, ie_wg_x(), a.shares), end = ie_share(a.n, ie_wg_x() + 1u, a.shares), row = ie_wg_y(), best = 0xFFFFFFFFu;
     IE_GLOBAL const float *x = a.x + (uint64_t)row * a.x_ld;
     float v = -__builtin_inff(), p = 0.0f;
     for (uint32_t i = from + ie_tid(); i < end; i += LANES)
@@ -124,22 +121,22 @@ IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     p = ie_wave_tree(p);
     if (ie_lane() == 0u) sums[ie_wave()] = p;
     ie_barrier();
-    IE_GLOBAL ie_abi_best *part = a.part + (uint64_t)row * IE_TOPK_PARTS;
+    IE_GLOBAL ie_abi_best *part = a.part + (uint64_t)row * a.shares;
     if (ie_tid() == 0u) {
         float sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
         part[ie_wg_x()].v = v, part[ie_wg_x()].p = sum, part[ie_wg_x()].id = (int32_t)best;
         ie_release();
-        last = ie_atomic_add(a.count + row, 1u) + 1u == IE_TOPK_PARTS;
+        last = ie_atomic_add(a.count + row, 1u) + 1u == a.shares;
     }
     ie_barrier();
     if (!last || ie_tid() != 0u) return;
     ie_acquire();
     v = -__builtin_inff(), best = 0xFFFFFFFFu;
-    for (uint32_t k = 0u; k < IE_TOPK_PARTS; k++)
+    for (uint32_t k = 0u; k < a.shares; k++)
         if (better(part[k].v, (uint32_t)part[k].id, v, best)) v = part[k].v, best = (uint32_t)part[k].id;
     float sum = 0.0f;
     bool found = v > -__builtin_inff() && v < __builtin_inff();
-    for (uint32_t k = 0u; k < IE_TOPK_PARTS && found; k++)
+    for (uint32_t k = 0u; k < a.shares && found; k++)
         if (part[k].v > -__builtin_inff()) sum = ie_fma(part[k].p, ie_exp(part[k].v - v), sum);
     IE_GLOBAL ie_abi_best *to = a.out + row;
     to->v = v, to->id = found ? (int32_t)best : -1;

@@ -39,7 +39,7 @@ run() {
 }
 
 step build
-compile all helpers examples sim || end
+compile all helpers examples sim kernels || end
 
 step unit tests
 compile unit-build && run make -s BUILD="$build" unit

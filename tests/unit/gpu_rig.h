@@ -27,10 +27,14 @@ static bool dev_path(const char *env, const char *name, char out[PATH_MAX]) {
     if (v) return snprintf(out, PATH_MAX, "%s", v) > 0 && access(out, R_OK) == 0;
     if (n < 0) return false;
     out[n] = 0;
-    for (int i = 0; i < 2; i++) *strrchr(out, '/') = 0; /* build/tests/x: build */
-    strcat(out, name);
-    if (access(out, R_OK) == 0) return true;
-    *strrchr(out, '/') = 0; /* build/asan/...: the plain build's */
+    *strrchr(out, '/') = 0;
+    for (int i = 0; i < 2; i++) { /* build/tests/x: build; build/asan/tests/x: build/asan, then build */
+        *strrchr(out, '/') = 0;
+        size_t end = strlen(out);
+        strcat(out, name);
+        if (access(out, R_OK) == 0) return true;
+        out[end] = 0;
+    }
     return false;
 }
 
@@ -191,11 +195,6 @@ static void rig_same(const char *what, const void *a, const void *b, uint64_t by
                      (double)ie_f32_of(y[i]));
 }
 
-static const gpu_launch_fn rig_table[OP_KINDS] = {
-    [OP_RMSNORM] = gpu_launch_rmsnorm, [OP_QUANT] = gpu_launch_quant, [OP_SWIGLU] = gpu_launch_swiglu, [OP_ROWS] = gpu_launch_rows,
-    [OP_ROPE_KV] = gpu_launch_rope_kv, [OP_ATTN] = gpu_launch_attn,   [OP_CONV] = gpu_launch_conv,     [OP_GDN] = gpu_launch_gdn,
-};
-
 /* The device's side of a step; returns the batch's bad word. */
 static uint32_t rig_device(gpu_rig *r, const ie_step *s) {
     ie_abi_batch b = {.n = s->n, .n_out = s->n_out};
@@ -220,7 +219,7 @@ static uint32_t rig_device(gpu_rig *r, const ie_step *s) {
     gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &r->w, .d = &r->d, .step = s, .weights = r->weights, .arena = r->arena_dev,
                    .kv = r->kv, .gdn = r->gdn, .batch = r->batch, .page_table = r->table, .rope = r->rope, .scratch = r->scratch, .attn = &r->attn};
     gpu_launches l = {0};
-    for (run.op = 0; run.op < r->l.n; run.op++) GPU_OK(rig_table[r->l.ops[run.op].kind](&run, &r->l.ops[run.op], &l, err));
+    for (run.op = 0; run.op < r->l.n; run.op++) GPU_OK(gpu_launch_table[r->l.ops[run.op].kind](&run, &r->l.ops[run.op], &l, err));
     dev_run(r->dev, &l);
     free(l.v);
     dev_get(r->dev, &b, r->batch, sizeof b);
