@@ -117,10 +117,6 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libie.a
 
 include sim/sim.mk
 
-# ---- kernels for GPUs: make kernels
-
-include kernels/kernels.mk
-
 # ---- set-up: packages by apt (root), a Python environment in .venv, test files in .cache ---------------------------
 
 setup:

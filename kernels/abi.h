@@ -63,6 +63,11 @@ typedef struct {
     float scale;
 } ie_abi_embed;
 
+/* Division without a divider, for x * d below 2^32: the host passes ie_abi_inv(d). (The compilers' own division by a number that
+ * is not constant starts from the hardware's approximate reciprocal, whose bits are not documented, and takes 20 instructions.) */
+static inline uint64_t ie_abi_inv(uint32_t d) { return ((1ull << 32) + d - 1u) / d; }
+static inline uint32_t ie_abi_div(uint32_t x, uint64_t inv) { return (uint32_t)(x * inv >> 32); }
+
 /* ---- rows.c ---------------------------------------------------------------------------------------------------------- */
 
 /* rmsnorm, quant, swiglu: rows of n values (swiglu: n gates, then n factors), x_ld floats apart. */
@@ -113,10 +118,12 @@ typedef struct {
     IE_PTR(uint32_t) count; /* [IE_ABI_T][n_head], zero between launches */
     ie_abi_out out;
     ie_abi_pages pages;
+    uint64_t group_inv;
     uint32_t q_ld, n_head, n_kv, hd, q_stride, gated, window;
     uint32_t t0, nt;        /* tokens of this launch */
     uint32_t parts;         /* partials that there is room for, of a query */
     uint32_t spw;           /* ie_attn_kv: partials of a workgroup */
+    uint32_t group;         /* query heads of a KV head */
     float scale;
 } ie_abi_attn;
 
@@ -159,6 +166,7 @@ typedef struct {
     IE_PTR(const float) gate; /* conv: ssm_a [n_v], then dt bias [n_v] */
     ie_abi_out out;
     uint64_t state_seq, log_seq; /* floats from sequence to sequence */
+    uint64_t n_k_inv;
     uint32_t x_ld, n_k, n_v, hd;
     float eps, scale;
 } ie_abi_delta;
@@ -179,6 +187,7 @@ typedef struct {
     IE_PTR(uint64_t) keys;     /* [row][share][k] */
     IE_PTR(ie_abi_cand) out;   /* [row][k] */
     uint32_t n, x_ld, k, shares;
+    uint32_t each;             /* logits of a share; the last may have fewer */
 } ie_abi_topk;
 
 typedef struct {
@@ -192,7 +201,7 @@ typedef struct {
     IE_PTR(ie_abi_best) part;  /* [row][share]; p is the sum of exp(x - v) there */
     IE_PTR(uint32_t) count;    /* [row], zero between launches */
     IE_PTR(ie_abi_best) out;   /* [row] */
-    uint32_t n, x_ld, shares;
+    uint32_t n, x_ld, shares, each;
 } ie_abi_argmax;
 
 #endif

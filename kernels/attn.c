@@ -10,8 +10,8 @@
  * Operands: f32 rows of queries (each followed by its gate where the op has gates); pages K [hdp / 8][32][8], V [32][hdp] f16;
  *   partials [token][head][k]: output, maximum, sum in f32; results f32 and / or Q8. Who finishes a query's last partial (a
  *   counter a query) joins them in ascending order. All kernels give the same bits.
- * Launch: rope_kv 32 lanes, x = head (queries, then KV heads), y = token. split 256 lanes, x = partial * n_head + head, y = token;
- *   kv 256 lanes, x = (share of partials * n_kv + KV head), y = group of 8 pairs; attn 256 lanes, x = head, y = token. Partials are
+ * Launch: rope_kv 32 lanes, x = head (queries, then KV heads), y = token. split 256 lanes, x = head, y = token, z = partial;
+ *   kv 256 lanes, x = KV head, y = group of 8 pairs, z = share of partials; attn 256 lanes, x = head, y = token. Partials are
  *   counted from the first that a query sees; surplus workgroups leave at once, so a grid serves until a sequence outgrows it.
  * Bytes moved: split 128 hdp bytes a page and query head, kv once for its pairs; 4 (hdp + 2) bytes a partial, written and read.
  * LDS: rope_kv 4 KB; split 1.1 KB; kv 128 hdp bytes; attn 1.1 KB. Registers: budgets.txt. */
@@ -159,8 +159,7 @@ IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n,
         if (a->gated) y = y * ie_sigmoid(d < hd ? gate[d] : 0.0f);
         if (a->out.y && d < hd) a->out.y[(uint64_t)t * a->out.y_ld + head * hd + d] = y;
         if (!a->out.q8) continue; /* heads are whole blocks then */
-        uint32_t at = ie_q8_at(t, head * hd / IE_BLOCK + s0 + s, a->out.nblk, a->out.group);
-        if (ie_q8_put(a->out.q8 + (uint64_t)at * IE_Q8_WORDS, y) && lane == 0u) ie_atomic_max(&a->out.batch->bad, a->out.bad);
+        if (ie_q8_put(ie_out_block(&a->out, t, head * hd / IE_BLOCK + s0 + s), y) && lane == 0u) ie_atomic_max(&a->out.batch->bad, a->out.bad);
     }
 }
 
@@ -179,7 +178,7 @@ IE_INLINE float part_scores(const ie_abi_attn *a, view v, uint32_t t, uint32_t h
     float s = -__builtin_inff();
     *lo = slot_lo(v, page), *hi = slot_hi(v, page);
     if (*lo < *hi) {
-        IE_GLOBAL const uint16_t *kp = page_at(&a->pages, a->out.batch->seq[t], page, head / (a->n_head / a->n_kv), ie_head_pad(a->hd));
+        IE_GLOBAL const uint16_t *kp = page_at(&a->pages, a->out.batch->seq[t], page, ie_abi_div(head, a->group_inv), ie_head_pad(a->hd));
         IE_SCALAR const float *q = ie_scalar(query_at(a, t, head));
         float x;
 #define K_AT(c) ie_load16(kp + ((c) * IE_PAGE + lane) * 8u)
@@ -224,17 +223,17 @@ IE_INLINE float part_sum(const IE_LDS soft *f, view v, uint32_t k) {
 IE_KERNEL(256) ie_attn_split(ie_abi_attn a) {
     static IE_LDS_VAR soft f;
     static IE_LDS_VAR uint32_t last;
-    uint32_t head = ie_wg_x() % a.n_head, t = a.t0 + ie_wg_y(), hdp = ie_head_pad(a.hd), lo, hi;
+    uint32_t head = ie_wg_x(), t = a.t0 + ie_wg_y(), hdp = ie_head_pad(a.hd), lo, hi;
     if (t >= a.out.batch->n) return;
     view v = view_of(&a, t);
-    uint32_t k = view_k0(v) + ie_wg_x() / a.n_head, n = view_k1(v) - view_k0(v), rel = k - view_k0(v);
+    uint32_t k = view_k0(v) + ie_wg_z(), n = view_k1(v) - view_k0(v), rel = k - view_k0(v);
     if (k >= view_k1(v)) return;
     float s = part_scores(&a, v, t, head, k, &f, &lo, &hi);
     ie_barrier();
     float m = part_soft(&f, s, lo < hi);
     ie_barrier();
     IE_GLOBAL float *to = part_at(&a, t, head, rel);
-    uint32_t d = 2u * ie_tid(), kv = head / (a.n_head / a.n_kv), seq = a.out.batch->seq[t];
+    uint32_t d = 2u * ie_tid(), kv = ie_abi_div(head, a.group_inv), seq = a.out.batch->seq[t];
     if (d < hdp) { /* two dimensions a lane */
         float o0 = 0.0f, o1 = 0.0f;
         for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) {
@@ -282,7 +281,7 @@ IE_KERNEL(256) ie_attn(ie_abi_attn a) {
     uint32_t head = ie_wg_x(), t = a.t0 + ie_wg_y(), hd = a.hd, hdp = ie_head_pad(hd), lo, hi;
     if (t >= a.out.batch->n) return;
     view v = view_of(&a, t);
-    uint32_t kv = head / (a.n_head / a.n_kv), seq = a.out.batch->seq[t];
+    uint32_t kv = ie_abi_div(head, a.group_inv), seq = a.out.batch->seq[t];
     float top = -__builtin_inff(), sum = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (uint32_t k = view_k0(v); k < view_k1(v); k++) {
         part_scores(&a, v, t, head, k, &f, &lo, &hi);
@@ -321,8 +320,7 @@ IE_KERNEL(256) ie_attn(ie_abi_attn a) {
         if (a.gated) y = y * ie_sigmoid(d < hd ? query_at(&a, t, head)[hd + d] : 0.0f);
         if (a.out.y && d < hd) a.out.y[(uint64_t)t * a.out.y_ld + head * hd + d] = y;
         if (!a.out.q8) continue;
-        uint32_t at = ie_q8_at(t, (head * hd + ie_uniform(d)) / IE_BLOCK, a.out.nblk, a.out.group);
-        if (ie_q8_put(a.out.q8 + (uint64_t)at * IE_Q8_WORDS, y) && ie_lane() == 0u) ie_atomic_max(&a.out.batch->bad, a.out.bad);
+        if (ie_q8_put(ie_out_block(&a.out, t, (head * hd + ie_uniform(d)) / IE_BLOCK), y) && ie_lane() == 0u) ie_atomic_max(&a.out.batch->bad, a.out.bad);
     }
 }
 
@@ -389,17 +387,21 @@ IE_INLINE void kv_part(const ie_abi_attn *a, const kv_query *u, uint32_t k, cons
 }
 
 IE_INLINE void attn_kv(const ie_abi_attn *a, IE_LDS uint32_t *kv, const uint32_t DPL) {
-    const uint32_t tid = ie_tid(), hdp = ie_head_pad(a->hd), group = a->n_head / a->n_kv, words = hdp * IE_PAGE; /* of a page's K and V */
-    const uint32_t kv_head = ie_wg_x() % a->n_kv, share = ie_wg_x() / a->n_kv;
+    const uint32_t tid = ie_tid(), hdp = ie_head_pad(a->hd), group = a->group, words = hdp * IE_PAGE; /* of a page's K and V */
+    const uint32_t kv_head = ie_wg_x(), share = ie_wg_z();
     IE_GLOBAL const ie_abi_batch *b = a->out.batch;
     uint32_t n_tok = b->n > a->t0 ? b->n - a->t0 : 0u, n_pairs = (n_tok < a->nt ? n_tok : a->nt) * group;
     uint32_t pair = ie_wg_y() * IE_ATTN_PAIRS, end = pair + IE_ATTN_PAIRS < n_pairs ? pair + IE_ATTN_PAIRS : n_pairs;
     for (uint32_t run; pair < end; pair = run) { /* pairs of one sequence */
-        uint32_t t0 = a->t0 + pair / group, t1 = t0, seq = ie_uniform(b->seq[t0]), mine = ie_wg_y() * IE_ATTN_PAIRS + ie_wave();
-        for (run = pair; run < end && ie_uniform(b->seq[a->t0 + run / group]) == seq; run++) t1 = a->t0 + run / group;
+        uint32_t t0 = a->t0 + ie_abi_div(pair, a->group_inv), t1 = t0, seq = ie_uniform(b->seq[t0]), mine = ie_wg_y() * IE_ATTN_PAIRS + ie_wave();
+        for (run = pair; run < end; run++) {
+            uint32_t t = a->t0 + ie_abi_div(run, a->group_inv);
+            if (ie_uniform(b->seq[t]) != seq) break;
+            t1 = t;
+        }
         view first = view_of(a, t0), last = view_of(a, t1);
         kv_query u = {.mine = mine >= pair && mine < run};
-        u.t = u.mine ? a->t0 + mine / group : t0, u.head = kv_head * group + mine % group;
+        u.t = u.mine ? a->t0 + ie_abi_div(mine, a->group_inv) : t0, u.head = kv_head * group + (mine - ie_abi_div(mine, a->group_inv) * group);
         u.v = view_of(a, u.t);
         uint32_t k = view_k0(first) + share * a->spw, k_end = k + a->spw < view_k1(last) ? k + a->spw : view_k1(last);
         for (; k < k_end; k++) {

@@ -8,8 +8,8 @@
  *
  * Operands: rows q | k | v | z | beta | alpha; state f32 [seq][layer][n_v][hd / 32][hd][32]; log rows q | k | v | beta | alpha, 32 slots
  *   and a ring of the 3 inputs before base; ie_abi_gdn says where each sequence of the step stands.
- * Launch: conv 32 lanes, x = head of q, k, v, y = block; gdn1 128 lanes, x = value head, y = block; gdn 32 lanes, x = n_v * hd / 32,
- *   y = block; gnorm 32 lanes, x = value head, y = token. y may exceed the step's blocks: surplus workgroups leave at once.
+ * Launch: conv 32 lanes, x = head of q, k, v, y = block; gdn1 128 lanes, x = value head, y = block; gdn 32 lanes, x = value head,
+ *   y = block, z = 32 value dimensions; gnorm 32 lanes, x = value head, y = token. y may exceed the step's blocks: surplus workgroups leave at once.
  * Bytes moved: the state once in, once out (4 hd hd a value head each); rows and log.
  * How a wave of gdn1 holds its state: lane = quarter m of the key dimensions * 8 + group of value dimensions, so that the four partial sums
  *   of a quarter each meet by two exchanges between lanes, loads are 16 bytes a lane, and no LDS is needed. The first
@@ -118,7 +118,7 @@ IE_INLINE token token_at(const ie_abi_delta *a, const ie_abi_gdn_block *b, uint3
     uint32_t ch = (2u * a->n_k + a->n_v) * a->hd, row = ch + 2u * a->n_v, gate = ch + head;
     IE_GLOBAL float *x = a->pending + (uint64_t)(block * PENDING + pos - b->base) * row;
     if (pos >= b->pos) x = a->x + (uint64_t)(b->t0 + pos - b->pos) * a->x_ld, gate += a->n_v * a->hd;
-    uint32_t kh = head % a->n_k;
+    uint32_t kh = head - ie_abi_div(head, a->n_k_inv) * a->n_k;
     return (token){x + kh * a->hd, x + (a->n_k + kh) * a->hd, x + (2u * a->n_k + head) * a->hd, ie_uniformf(x[gate]),
                    ie_uniformf(x[gate + a->n_v])};
 }
@@ -193,7 +193,7 @@ IE_KERNEL(32) ie_gdn(ie_abi_delta a) {
     static IE_LDS_VAR float s[IE_GDN_HD_MAX * 32u];
     if (ie_wg_y() >= a.step->n) return;
     const ie_abi_gdn_block b = a.step->block[ie_wg_y()];
-    const uint32_t hd = a.hd, head = ie_wg_x() / (hd / 32u), j0 = ie_wg_x() % (hd / 32u) * 32u, lane = ie_lane(), n = hd / 4u;
+    const uint32_t hd = a.hd, head = ie_wg_x(), j0 = ie_wg_z() * 32u, lane = ie_lane(), n = hd / 4u;
     IE_GLOBAL float *state = a.state + b.seq * a.state_seq + (uint64_t)(head * hd + j0) * hd;
     for (uint32_t i = 0u; i < hd; i++) s[i * 32u + lane] = b.base == 0u ? 0.0f : state[i * 32u + lane];
     for (uint32_t pos = b.base; pos < b.pos + b.n; pos++) {

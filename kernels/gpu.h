@@ -34,6 +34,7 @@ IE_INLINE uint32_t ie_tid(void) { return __builtin_amdgcn_workitem_id_x(); }
 IE_INLINE uint32_t ie_lane(void) { return __builtin_amdgcn_mbcnt_lo(~0u, 0u); }
 IE_INLINE uint32_t ie_wg_x(void) { return __builtin_amdgcn_workgroup_id_x(); }
 IE_INLINE uint32_t ie_wg_y(void) { return __builtin_amdgcn_workgroup_id_y(); }
+IE_INLINE uint32_t ie_wg_z(void) { return __builtin_amdgcn_workgroup_id_z(); }
 
 /* ---- between lanes ----------------------------------------------------------------------------------------------------- */
 
@@ -68,6 +69,7 @@ IE_INLINE uint32_t ie_tid(void) { return (uint32_t)__nvvm_read_ptx_sreg_tid_x();
 IE_INLINE uint32_t ie_lane(void) { return (uint32_t)__nvvm_read_ptx_sreg_laneid(); }
 IE_INLINE uint32_t ie_wg_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_x(); }
 IE_INLINE uint32_t ie_wg_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_y(); }
+IE_INLINE uint32_t ie_wg_z(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z(); }
 
 /* Active lanes only: branches that are uniform keep all of them. */
 IE_INLINE uint32_t ie_uniform(uint32_t x) { return x; }

@@ -33,12 +33,17 @@ IE_INLINE bool ie_q8_put(IE_GLOBAL uint32_t *to, float x) {
     return bad;
 }
 
+/* Where block b of row t of an op's Q8 output lies. */
+IE_INLINE IE_GLOBAL uint32_t *ie_out_block(const ie_abi_out *o, uint32_t t, uint32_t b) {
+    uint32_t at = o->group == 1u ? ie_q8_at(t, b, o->nblk, 1u) : ie_q8_at(t, b, o->nblk, IE_DECODE_T);
+    return o->q8 + (uint64_t)ie_uniform(at) * IE_Q8_WORDS;
+}
+
 /* Value i of row t, lane = i mod 32, all lanes of the wave together; values from n on count as zeros. */
 IE_INLINE void ie_out_put(const ie_abi_out *o, uint32_t t, uint32_t i, uint32_t n, float v) {
     if (o->y && i < n) o->y[(uint64_t)t * o->y_ld + i] = v;
     if (!o->q8) return;
-    uint32_t at = ie_q8_at(t, i / IE_BLOCK, o->nblk, o->group); /* the same in all lanes */
-    bool bad = ie_q8_put(o->q8 + (uint64_t)ie_uniform(at) * IE_Q8_WORDS, i < n ? v : 0.0f);
+    bool bad = ie_q8_put(ie_out_block(o, t, i / IE_BLOCK), i < n ? v : 0.0f);
     if (bad && ie_lane() == 0u) ie_atomic_max(&o->batch->bad, o->bad);
 }
 

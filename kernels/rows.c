@@ -37,8 +37,7 @@ IE_KERNEL(256) ie_rmsnorm(ie_abi_rows a) {
     IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
     float mean = sum256(x, a.n, sums) / (float)a.n;
     float r = ie_div(1.0f, ie_sqrt(mean + a.eps));
-    uint32_t end = ie_share(nblk, ie_wg_x() + 1u, a.shares);
-    for (uint32_t b = ie_share(nblk, ie_wg_x(), a.shares) + ie_wave(); b < end; b += 8u) {
+    for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
         uint32_t i = b * IE_BLOCK + ie_lane();
         float y = i < a.n ? x[i] * r * a.w[i] : 0.0f;
         ie_out_put(&a.out, t, i, a.n, y);

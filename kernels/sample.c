@@ -34,7 +34,7 @@ IE_INLINE void sort(IE_LDS uint64_t *v, uint32_t n) {
         for (uint32_t step = size / 2u; step > 0u; step /= 2u) {
             ie_barrier();
             for (uint32_t p = ie_tid(); p < n / 2u; p += LANES) {
-                uint32_t i = p / step * 2u * step + p % step, j = i + step;
+                uint32_t i = 2u * p - (p & (step - 1u)), j = i + step;
                 uint64_t x = v[i], y = v[j];
                 bool down = (i & size) == 0u;
                 if (down ? x < y : x > y) v[i] = y, v[j] = x;
@@ -76,7 +76,7 @@ typedef struct {
 
 IE_KERNEL(256) ie_topk_part(ie_abi_topk a) {
     static IE_LDS_VAR topk_lds f;
-    uint32_t from = ie_share(a.n, ie_wg_x(), a.shares), n = ie_share(a.n, ie_wg_x() + 1u, a.shares) - from;
+    uint32_t from = ie_wg_x() * a.each, n = a.n - from < a.each ? a.n - from : a.each;
     IE_GLOBAL const float *x = a.x + (uint64_t)ie_wg_y() * a.x_ld + from;
 #define KEY(i) key_of(x[i], from + (i))
     TOPK(&f, n, a.k, KEY);
@@ -104,7 +104,7 @@ IE_INLINE bool better(float v, uint32_t id, float w, uint32_t of) { return v > w
 IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     static IE_LDS_VAR float top[8], sums[8];
     static IE_LDS_VAR uint32_t ids[8], last;
-    uint32_t from = ie_share(a.n, ie_wg_x(), a.shares), end = ie_share(a.n, ie_wg_x() + 1u, a.shares), row = ie_wg_y(), best = 0xFFFFFFFFu;
+    uint32_t from = ie_wg_x() * a.each, end = a.n - from < a.each ? a.n : from + a.each, row = ie_wg_y(), best = 0xFFFFFFFFu;
     IE_GLOBAL const float *x = a.x + (uint64_t)row * a.x_ld;
     float v = -__builtin_inff(), p = 0.0f;
     for (uint32_t i = from + ie_tid(); i < end; i += LANES)

@@ -90,14 +90,20 @@ static uint32_t parts_seen(const gpu_run *r, const ie_op *op) {
     return all < most ? all : most;
 }
 
+static ie_status add3(gpu_launches *out, const char *kernel, uint32_t x, uint32_t y, uint32_t z, const ie_abi_attn *a, ie_error *err) {
+    ie_status st = gpu_add(out, kernel, x, y, LANES, a, sizeof *a, err);
+    if (!st) out->v[out->n - 1u].grid[2] = z;
+    return st;
+}
+
 static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint32_t spw, gpu_launches *out, ie_error *err) {
     /* tokens of one sequence begin up to T - 1 positions apart: with a window perhaps in another partial */
     uint32_t parts = parts_seen(r, op) + (op->window ? 1u : 0u);
-    uint32_t groups = (a->nt * (op->n_head / op->n_kv) + IE_ATTN_PAIRS - 1u) / IE_ATTN_PAIRS;
+    uint32_t groups = (a->nt * a->group + IE_ATTN_PAIRS - 1u) / IE_ATTN_PAIRS;
     uint32_t want = (GROUPS + op->n_kv * groups - 1u) / (op->n_kv * groups);
     a->spw = spw ? spw : parts > want ? (parts + want - 1u) / want : 1u;
     const char *kernel = op->hd <= 64u ? "ie_attn_kv_64" : op->hd <= 128u ? "ie_attn_kv_128" : "ie_attn_kv_256";
-    return gpu_add(out, kernel, op->n_kv * ((parts + a->spw - 1u) / a->spw), groups, LANES, a, sizeof *a, err);
+    return add3(out, kernel, op->n_kv, groups, (parts + a->spw - 1u) / a->spw, a, err);
 }
 
 /* By partials: as many tokens a launch as the scratch memory holds. */
@@ -109,7 +115,7 @@ static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, con
     for (a.t0 = 0; a.t0 < r->step->n && !st; a.t0 += n) {
         a.nt = r->step->n - a.t0 < n ? r->step->n - a.t0 : n;
         if (kv) st = add_kv(r, op, &a, c->spw, out, err);
-        else st = gpu_add(out, "ie_attn_split", op->n_head * parts_seen(r, op), a.nt, LANES, &a, sizeof a, err);
+        else st = add3(out, "ie_attn_split", op->n_head, a.nt, parts_seen(r, op), &a, err);
     }
     return st;
 }
@@ -137,7 +143,8 @@ ie_status gpu_launch_attn(const gpu_run *r, const ie_op *op, gpu_launches *out, 
     ie_abi_attn a = {.q = gpu_at(r, op->src, op->src_at), .part = r->scratch + parts_at(c), .count = r->scratch + COUNT_AT,
                      .out = gpu_out(r, op, op->n_head * op->hd), .pages = pages(r, op), .q_ld = op->src_ld, .n_head = op->n_head,
                      .n_kv = op->n_kv, .hd = op->hd, .q_stride = q_stride(op), .gated = op->gated, .window = op->window,
-                     .parts = (uint32_t)part_room(r->d), .scale = op->scale};
+                     .parts = (uint32_t)part_room(r->d), .group = op->n_head / op->n_kv,
+                     .group_inv = ie_abi_inv(op->n_head / op->n_kv), .scale = op->scale};
     ie_status st = heads_check(op, err);
     if (st) return st;
     if (!splits(op) || c->mode == GPU_ATTN_OLD) return add_old(r, op, a, out, err);

@@ -17,6 +17,7 @@ static ie_abi_delta args(const gpu_run *r, const ie_op *op) {
         .out = gpu_out(r, op, op->n_head * op->hd),
         .state_seq = r->d->gdn.n_layer * state,
         .log_seq = r->d->gdn.n_layer * log,
+        .n_k_inv = ie_abi_inv(op->n_kv),
         .x_ld = op->src_ld, .n_k = op->n_kv, .n_v = op->n_head, .hd = op->hd,
         .eps = op->eps, .scale = op->scale,
     };
@@ -31,6 +32,7 @@ ie_status gpu_launch_conv(const gpu_run *r, const ie_op *op, gpu_launches *out, 
 ie_status gpu_launch_gdn(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     ie_abi_delta a = args(r, op);
     if (op->hd == IE_GDN1_HD) return gpu_add(out, "ie_gdn1", op->n_head, blocks(r), IE_GDN1_HD, &a, sizeof a, err);
-    ie_status st = gpu_add(out, "ie_gdn", op->n_head * (op->hd / 32u), blocks(r), 32, &a, sizeof a, err);
+    ie_status st = gpu_add(out, "ie_gdn", op->n_head, blocks(r), 32, &a, sizeof a, err);
+    if (!st) out->v[out->n - 1u].grid[2] = op->hd / 32u;
     return st ? st : gpu_add(out, "ie_gnorm", op->n_head, r->step->n, 32, &a, sizeof a, err);
 }
