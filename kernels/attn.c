@@ -202,11 +202,13 @@ IE_INLINE float part_soft(IE_LDS soft *f, float s, bool seen) {
         m = p <= w ? (m > x ? m : x) : m;
         all = all > x ? all : x;
     }
+    float c = 1.0f, sum = 0.0f; /* of pages not seen: never used */
     if (seen) {
-        float e = ie_exp(s - m), sum = ie_wave_tree(e);
+        float e = ie_exp(s - m);
         f->e[w][ie_lane()] = e;
-        if (ie_lane() == 0u) f->c[w] = ie_exp(before - m), f->sum[w] = sum;
+        c = ie_exp(before - m), sum = ie_wave_tree(e);
     }
+    if (ie_lane() == 0u) f->c[w] = c, f->sum[w] = sum;
     return all;
 }
 
