@@ -65,6 +65,9 @@ $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_CLANG) --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-feature=+ptx78 -nocudalib $(GPU_FLAGS) -S -o $@ kernels/ie_kernels.c
+# The gfx1201 code as text, for checks of instructions.
+kernel-text:
+	@$(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS) -S -o - kernels/ie_kernels.c
 ifneq ($(GPU_CODE),)
 $(BUILD)/obj/src/gpu/code.o: $(GPU_CODE)
 $(BUILD)/obj/src/gpu/code.o: CPPFLAGS += -DIE_HSACO='"$(BUILD)/ie_kernels.hsaco"' -DIE_PTX='"$(BUILD)/ie_kernels.ptx"'
@@ -218,5 +221,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all kernels setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
+.PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:
