@@ -3,7 +3,7 @@
 # Runs the rows of proofs/laws.txt (or those of the laws named), two at a time; prints a line for each. Ends with
 # `N of N laws proved (M goals), in S s`; the exit code is 1 unless all are. Logs: build/proofs/LAW.TOOL.log.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 began=$(date +%s)
 out=build/proofs
 rm -rf $out
