@@ -65,9 +65,10 @@ BLOCK(iq4_nl) {
     WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(q, e));
 }
 BLOCK(q2_k) {
-    uint32_t q[2], dm = word(u, IE_Q2_K_DM, 0, r), sc = word(u, IE_Q2_K_SC, b / 2u, r) >> (16u * (b % 2u));
+    uint32_t q[2], dm = word(u, IE_Q2_K_DM, 0, r), sc = ie_half_of(word(u, IE_Q2_K_SC, b / 2u, r), b % 2u);
     o->d = ie_f16_lo(dm), o->m = -ie_f16_hi(dm);
-    o->s0 = (int32_t)(sc & 15u), o->m0 = (int32_t)((sc >> 4) & 15u), o->s1 = (int32_t)((sc >> 8) & 15u), o->m1 = (int32_t)((sc >> 12) & 15u);
+    o->s0 = (int32_t)ie_q2k_scale(&sc, 0u), o->m0 = (int32_t)ie_q2k_min(&sc, 0u);
+    o->s1 = (int32_t)ie_q2k_scale(&sc, 1u), o->m1 = (int32_t)ie_q2k_min(&sc, 1u);
     get(u, IE_Q2_K_B + b * IE_Q2_K_B_WORDS, r, q, 2);
     WORDS8 o->w[e] = ie_q2_bytes(q, e);
 }
@@ -94,7 +95,7 @@ BLOCK(q5_k) {
     WORDS8 o->w[e] = ie_q5_bytes(q, qh, e);
 }
 BLOCK(q6_k) {
-    uint32_t q[4], q2[2], base = IE_Q6_K_B + b * IE_Q6_K_B_WORDS, sc = word(u, IE_Q6_K_SC, b / 2u, r) >> (16u * (b % 2u));
+    uint32_t q[4], q2[2], base = IE_Q6_K_B + b * IE_Q6_K_B_WORDS, sc = ie_half_of(word(u, IE_Q6_K_SC, b / 2u, r), b % 2u);
     o->d = half(u, IE_Q6_K_D, r);
     o->s0 = ie_byte_s(sc, 0), o->s1 = ie_byte_s(sc, 1);
     get(u, base, r, q, 4);
@@ -103,7 +104,7 @@ BLOCK(q6_k) {
 }
 BLOCK(iq4_xs) {
     uint32_t q[4], dh = word(u, IE_IQ4_XS_DH, 0, r), sl = word(u, IE_IQ4_XS_SL, 0, r);
-    o->d = ie_f16_lo(dh) * (float)ie_iq4xs_scale(dh >> 16, sl, b);
+    o->d = ie_f16_lo(dh) * (float)ie_iq4xs_scale(ie_half_of(dh, 1u), sl, b);
     get(u, IE_IQ4_XS_B + b * IE_IQ4_XS_B_WORDS, r, q, 4);
     WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(q, e));
 }
