@@ -94,6 +94,11 @@ $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a -lcmocka $(LIBS)
 
+$(BUILD)/tests/test_driver: $(BUILD)/tests/mock/libcuda.so.1 $(BUILD)/sim/libamdhip64.so
+$(BUILD)/tests/mock/libcuda.so.1: tests/mock/libcuda.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c11 $(OPT) $(CFLAGS) $(WARN) $(SANITIZE) -fPIC -fvisibility=hidden -shared -Wl,-soname,libcuda.so.1 -o $@ $<
+
 $(BUILD)/tests/%: tests/tools/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)

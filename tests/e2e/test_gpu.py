@@ -1,0 +1,196 @@
+"""The GPU backend on the simulator of gfx1201: the CPU backend's bits for whole models, sequences together and alone, layers shared with
+the CPU, graphs or single launches, candidates chosen on the device; what it says when something is missing."""
+import json
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+import make_tiny_gguf as tiny_models
+import tiny_qwen35
+from conftest import BUILD, ROOT
+
+SIM = {"LD_LIBRARY_PATH": str(BUILD / "sim")}
+FIXTURES = pathlib.Path(os.environ.get("IE_FIXTURES", "/nonexistent"))
+IDS = ",".join(str(1 + 7 * i % 200) for i in range(40))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(ie):
+    out = ie.run("--list-devices", env=SIM).stdout
+    assert "hip 0  AMD Radeon AI PRO R9700, gfx1201, 34.4 GB, 64 units\n" in out
+
+
+@pytest.fixture(scope="module")
+def qwen35(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("qwen35"), {}
+
+    def get(name):
+        if name not in made:
+            made[name] = folder / f"{name}.gguf"
+            tiny_qwen35.build(tiny_qwen35.MODELS[name], made[name], name)
+        return made[name]
+    return get
+
+
+@pytest.fixture(scope="module")
+def trained():
+    path = FIXTURES / "models" / "tiny-qwen35-Q4_K_M.gguf"
+    if not path.exists():
+        pytest.skip("IE_FIXTURES names no folder with models/tiny-qwen35-Q4_K_M.gguf")
+    return path
+
+
+def differ(ie, model, *options, other="hip"):
+    r = ie.run(*options, model, "cpu", other, program="tools/diff_backends", env=SIM, check=False, timeout=600)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return int(re.fullmatch(r"equal: (\d+) ops, \d+ tokens of \d+ sequences\n", r.stdout)[1])
+
+
+def dump(ie, tmp_path, model, backend, n, *options, env=None, ids=IDS):
+    out = tmp_path / f"{backend}.txt"
+    ie.run(model, "--tokens", ids, "-n", n, "-q", "-c", 256, "--dump-logits", out, "--backend", backend, *options, timeout=600,
+           env={**SIM, "IE_PREFILL": "decode", **(env or {})})
+    return out.read_text()
+
+
+def same_logits(ie, tmp_path, model, n, *options, env=None):
+    want = dump(ie, tmp_path, model, "cpu", n)
+    got = dump(ie, tmp_path, model, "hip", n, *options, env=env)
+    assert want.count("\n") == 39 + n and got == want
+
+
+@pytest.mark.parametrize("name", list(tiny_models.MODELS))
+def test_every_op_of_small_models(ie, tiny, name):
+    differ(ie, tiny(name), "-n", 40, "-t", 5)
+    differ(ie, tiny(name), "-n", 7, "-s", 3, "-t", 3)
+
+
+@pytest.mark.parametrize("name", list(tiny_qwen35.MODELS))
+def test_every_op_of_recurrent_models(ie, qwen35, name):
+    differ(ie, qwen35(name), "-n", 40, "-t", 5)
+    differ(ie, qwen35(name), "-n", 7, "-s", 3, "-t", 3)
+
+
+@pytest.mark.parametrize("t", range(1, 17))
+def test_tokens_of_a_step(ie, tiny, t):
+    differ(ie, tiny("qwen3-hd48"), "-n", 2 * t + 1, "-t", t)
+
+
+@pytest.mark.parametrize("name", ["q4_k", "llama-window", "qwen2-mixed", "qwen3-hd48"])
+def test_logits_over_40_tokens(ie, tiny, tmp_path, name):
+    same_logits(ie, tmp_path, tiny(name), 1)
+
+
+def test_recurrent_logits_over_40_tokens(ie, qwen35, tmp_path):
+    same_logits(ie, tmp_path, qwen35("k-mixed"), 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_transcendental_bits_do_not_matter(ie, qwen35, tiny, tmp_path, seed):
+    same_logits(ie, tmp_path, tiny("q8_0"), 1, env={"IE_SIM_ULP": str(seed)})
+    same_logits(ie, tmp_path, qwen35("q4-128"), 1, env={"IE_SIM_ULP": str(seed)})
+
+
+def test_smollm2(ie, smollm2, tmp_path):
+    same_logits(ie, tmp_path, smollm2, 8)
+
+
+def test_trained_qwen35(ie, trained, tmp_path):
+    same_logits(ie, tmp_path, trained, 8)
+
+
+def test_trained_qwen35_three_sequences(ie, trained):
+    differ(ie, trained, "-n", 12, "-s", 3, "-t", 2)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_layers_on_both(ie, qwen35, tiny, tmp_path, layers):
+    differ(ie, tiny("llama-mixed"), "-n", 9, "-s", 2, "-t", 3, "-l", layers)
+    differ(ie, qwen35("f32"), "-n", 9, "-s", 2, "-t", 3, "-l", layers)
+    same_logits(ie, tmp_path, qwen35("q4-128"), 3, "--gpu-layers", layers)
+
+
+def test_launches_and_graphs_are_equal(ie, qwen35, tmp_path):
+    model = qwen35("q4-128")
+    graph, single = (dump(ie, tmp_path, model, "hip", 12, env={"IE_GRAPH": g}, ids="1,2,3") for g in "10")
+    assert graph == single
+    r = ie.run(model, "--tokens", "1,2,3", "-n", 12, "--backend", "hip", env={**SIM, "IE_GRAPH_BENCH": "2"})
+    assert re.search(r"^a decode step, 2 times: [\d.]+ ms by launches, [\d.]+ ms as a graph$", r.stderr, re.M)
+    plain = ie.run(model, "--tokens", "1,2,3", "-n", 12, "--backend", "hip", env=SIM)
+    assert r.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("options", [["--temp", "0"], ["--temp", "0.9", "--top-k", "1"], ["--temp", "1", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.01"],
+                                     ["--temp", "1", "--top-k", "64"], ["--temp", "1", "--top-k", "65"], ["--temp", "1"],
+                                     ["--temp", "0", "--repeat-penalty", "1.3"]])
+def test_candidates(ie, tiny, options):
+    run = lambda backend, **env: ie.run(tiny("q8_0"), "--tokens", "5,6,7", "-n", 20, "-q", "--backend", backend, "--seed", 3, *options,
+                                        env={**SIM, "IE_PREFILL": "decode", **env}).stdout
+    assert run("hip") == run("hip", IE_HOST_TOPK="1") == run("cpu")
+
+
+def test_profile_and_trace(ie, tiny, tmp_path):
+    csv, trace = tmp_path / "ops.csv", tmp_path / "launches.csv"
+    r = ie.run(tiny("q8_0"), "--tokens", IDS, "-n", 3, "--backend", "hip", env={**SIM, "IE_PROFILE": "2", "IE_PROFILE_CSV": str(csv), "IE_TRACE": str(trace)})
+    assert "profile, decode: 2 steps, 2 tokens" in r.stderr and "profile, prefill: 3 steps, 40 tokens" in r.stderr
+    assert len(re.findall(r"^  prompt from (0|16|32), (16|8) tokens: .* matmul ", r.stderr, re.M)) == 3
+    assert csv.read_text().count("\n") > 100
+    lines = trace.read_text().splitlines()
+    assert lines[0].split(",")[8] == "kernel"
+    kernels = {x.split(",")[8] for x in lines[1:]}
+    assert {"ie_embed_q8_0", "ie_gemv_q8_0", "ie_rmsnorm", "ie_rope_kv", "ie_swiglu", "ie_gather"} <= kernels
+    assert all(int(x.split(",")[9]) > 0 for x in lines[1:])
+
+
+def test_attention_kernels_agree(ie, tiny, tmp_path):
+    base = dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2)
+    for env in [{"IE_ATTN": "old"}, {"IE_ATTN": "split"}, {"IE_ATTN_KV_MIN": "0"}, {"IE_ATTN_KV_MIN": "0", "IE_ATTN_SPW": "1"}]:
+        assert dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, env=env) == base
+    r = ie.run(tiny("qwen3-hd48"), "--tokens", IDS, "-n", 2, "--backend", "hip", env={**SIM, "IE_ATTN": "check"})
+    assert float(re.search(r"largest relative difference to the old kernel ([\d.e-]+)", r.stderr)[1]) <= 1e-4
+
+
+def test_auto_and_names(ie, tiny):
+    r = ie.run(tiny("q8_0"), "--tokens", "1,2", "-n", 2)
+    assert r.stderr.rstrip().endswith("; on the CPU: no GPU can be used, ie-run --list-devices says why")
+    r = ie.run(tiny("q8_0"), "--tokens", "1,2", "-n", 2, env=SIM)
+    assert "on the CPU" not in r.stderr
+    for name in ["gpu", "hip"]:
+        ie.run(tiny("q8_0"), "--tokens", "1,2", "-n", 2, "--backend", name, "--device", 0, env=SIM)
+
+
+def test_error_lines(ie, tiny, tmp_path):
+    run = lambda *o, env=None: ie.fails(tiny("q8_0"), "--tokens", "1,2", *o, env=env)
+    assert run("--backend", "hip") == "hip: the library libamdhip64.so is not installed (it comes with AMD's ROCm)"
+    assert run("--backend", "cuda") == "cuda: the library libcuda.so.1 is not installed (it comes with NVIDIA's driver)"
+    assert "hip: the library" in run("--backend", "gpu") and "; cuda: the library" in run("--backend", "gpu")
+    assert run("--backend", "rocm") == "backend 'rocm': must be auto, cpu, gpu, hip or cuda"
+    assert run("--backend", "hip", "--device", 3, env=SIM) == "device 3: must be 0..0 (hip)"
+    assert run("--backend", "hip", env={**SIM, "IE_ACT": "f32"}).endswith("IE_ACT=f32 needs the CPU backend")
+    junk = tmp_path / "junk.hsaco"
+    junk.write_bytes(b"no code object" * 20)
+    assert run("--backend", "hip", "--hsaco", tmp_path / "none", env=SIM).startswith(f"file '{tmp_path}/none' cannot be opened")
+    r = ie.run(tiny("q8_0"), "--tokens", "1,2", "--backend", "hip", "--hsaco", junk, env=SIM, check=False)
+    assert r.returncode == 1 and r.stderr.splitlines()[-1] == f"ie-run: hip: {junk} is no code object for gfx1201"
+
+
+def test_other_code(ie, tiny, tmp_path):
+    copy = tmp_path / "mine.hsaco"
+    shutil.copy(BUILD / "ie_kernels.hsaco", copy)
+    ie.run(tiny("q8_0"), "--tokens", "1,2", "-n", 2, "--backend", "hip", "--hsaco", copy, env=SIM)
+
+
+def test_context_that_does_not_fit(ie, trained):
+    said = ie.fails(trained, "--tokens", "1,2", "-c", 1048576, "--backend", "hip", env=SIM)
+    assert re.fullmatch(r"a context of 1048576 positions for 1 sequence\(s\) needs [\d.]+ GB, [\d.]+ GB of memory are free", said) or "positions" in said
+
+
+def test_benchmark_scripts(ie, tiny, tmp_path):
+    out = ie.run(tiny("q8_0"), "hip", 3, "0,20", 16, program="bench/decode_bench", env=SIM).stdout
+    got = json.loads(out)
+    assert [d["context"] for d in got["decode"]] == [0, 20] and all(d["per_second"] > 0 for d in got["decode"])
+    assert got["backend"].startswith("hip") and got["prompt"]["tokens"] == 16
+    assert (ROOT / "bench" / "peers_gpu.py").exists()

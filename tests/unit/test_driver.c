@@ -1,0 +1,203 @@
+/* The GPU drivers: CUDA's on a stand-in (tests/mock/libcuda.c), HIP's on the simulator of gfx1201. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gpu/driver.h"
+
+static void (*mock_set)(const char *what, int v);
+static int (*mock_held)(void);
+
+/* Libraries that lie beside the tests: loaded before the drivers look for their names. */
+static void *open_beside(const char *name) {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    assert_true(n > 0);
+    path[n] = 0;
+    strcpy(strrchr(path, '/') + 1, name);
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib) fail_msg("%s", dlerror());
+    return lib;
+}
+
+#define OK(call) do { if (call) fail_msg("%s", err.msg); } while (0)
+
+/* Memory, streams, events, graphs: the same on both. */
+static void exercise(gpu_driver *d) {
+    ie_error err;
+    gpu_ptr a, b;
+    gpu_stream s;
+    gpu_event e[2];
+    gpu_graph graph;
+    void *pin;
+    uint64_t have, total, after;
+    float ms;
+    char text[64] = "one", back[64] = "";
+    OK(gpu_bind(d, &err));
+    OK(gpu_mem_info(d, &have, &total, &err));
+    assert_true(have <= total && total == gpu_driver_card(d)->memory_bytes);
+    OK(gpu_alloc(d, 64, "a", &a, &err));
+    OK(gpu_alloc(d, 64, "b", &b, &err));
+    assert_int_equal(a % 256, 0);
+    OK(gpu_host_alloc(d, 64, &pin, &err));
+    OK(gpu_stream_new(d, &s, &err));
+    OK(gpu_event_new(d, &e[0], &err));
+    OK(gpu_event_new(d, &e[1], &err));
+    OK(gpu_fill(d, a, 0, 64, s, &err));
+    memcpy(pin, text, 64);
+    OK(gpu_capture_begin(d, s, &err));
+    OK(gpu_upload(d, a, pin, 64, s, &err));
+    OK(gpu_copy(d, b, a, 64, s, &err));
+    OK(gpu_capture_end(d, s, &graph, &err));
+    OK(gpu_download(d, back, a, 64, s, &err));
+    OK(gpu_stream_sync(d, s, &err));
+    assert_string_equal(back, ""); /* recorded, not run */
+    strcpy(pin, "two");
+    OK(gpu_event_record(d, e[0], s, &err));
+    OK(gpu_graph_launch(d, graph, s, &err));
+    OK(gpu_event_record(d, e[1], s, &err));
+    OK(gpu_stream_wait(d, s, e[1], &err));
+    OK(gpu_event_sync(d, e[1], &err));
+    OK(gpu_event_ms(d, e[0], e[1], &ms, &err));
+    assert_true(ms >= 0);
+    OK(gpu_download(d, back, b, 64, s, &err));
+    OK(gpu_stream_sync(d, s, &err));
+    assert_string_equal(back, "two"); /* what was in memory when it ran */
+    assert_int_equal(gpu_alloc(d, total + 1, "the weights", &(gpu_ptr){0}, &err), IE_E_NOMEM);
+    assert_non_null(strstr(err.msg, "the weights need"));
+    OK(gpu_alloc(d, 0, "nothing", &(gpu_ptr){0}, &err));
+    gpu_graph_free(d, graph);
+    gpu_event_free(d, e[0]);
+    gpu_event_free(d, e[1]);
+    gpu_stream_free(d, s);
+    gpu_host_free(d, pin);
+    gpu_free(d, a);
+    gpu_free(d, b);
+    OK(gpu_mem_info(d, &after, &total, &err));
+    assert_true(after == have);
+}
+
+static void test_hip(void **state) {
+    (void)state;
+    ie_error err = {0};
+    open_beside("../sim/libamdhip64.so");
+    gpu_driver *d = gpu_driver_open(GPU_HIP, -1, &err);
+    if (!d) fail_msg("%s", err.msg);
+    assert_string_equal(gpu_driver_card(d)->arch, "gfx1201");
+    assert_int_equal(gpu_driver_card(d)->units, 64);
+    assert_int_equal(gpu_driver_card(d)->waves_per_unit, 32);
+    assert_int_equal(gpu_driver_card(d)->lds_per_unit, 65536);
+    exercise(d);
+    gpu_module m;
+    static const char none[4096] = "no code object";
+    assert_int_equal(gpu_module_load(d, none, "file.hsaco", &m, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "file.hsaco is no code object for gfx1201"));
+    gpu_driver_close(d);
+    assert_null(gpu_driver_open(GPU_HIP, 7, &err));
+    assert_non_null(strstr(err.msg, "device 7: must be 0..0"));
+}
+
+static void cuda_refused(int32_t device, const char *why) {
+    ie_error err = {0};
+    assert_null(gpu_driver_open(GPU_CUDA, device, &err));
+    if (!strstr(err.msg, why)) fail_msg("'%s' is not in '%s'", why, err.msg);
+    assert_int_equal(mock_held(), 0);
+}
+
+static void test_cuda_refusals(void **state) {
+    (void)state;
+    mock_set("count", 0), cuda_refused(-1, "no NVIDIA GPU");
+    mock_set("count", 2), cuda_refused(2, "device 2: must be 0..1");
+    mock_set("major", 7), cuda_refused(0, "is sm_70; this engine's kernels need sm_80");
+    mock_set("major", 9), mock_set("init", 803), cuda_refused(-1, "different versions");
+    mock_set("init", 999), cuda_refused(-1, "cuInit failed");
+    mock_set("init", 0);
+    ie_buf out = {0};
+    ie_error err;
+    mock_set("major", 7);
+    OK(gpu_driver_list(GPU_CUDA, &out, &err));
+    assert_non_null(strstr(out.data, "cuda 0  Mock GPU 0, sm_70"));
+    assert_non_null(strstr(out.data, "cuda 1  Mock GPU 1"));
+    assert_non_null(strstr(out.data, "not usable"));
+    ie_buf_free(&out);
+    mock_set("major", 9);
+}
+
+typedef struct {
+    gpu_ptr p;
+    uint32_t n, v;
+} add_args;
+
+static gpu_launch add_launch(gpu_ptr p, uint32_t v, const char *kernel) {
+    gpu_launch l = {.kernel = kernel, .grid = {1, 2, 1}, .block = 64, .args_bytes = sizeof(add_args)};
+    add_args a = {p, 4, v};
+    memcpy(l.args, &a, sizeof a);
+    return l;
+}
+
+static void test_cuda(void **state) {
+    (void)state;
+    ie_error err = {0};
+    gpu_driver *d = gpu_driver_open(GPU_CUDA, 1, &err);
+    if (!d) fail_msg("%s", err.msg);
+    assert_string_equal(gpu_driver_card(d)->arch, "sm_90");
+    assert_int_equal(gpu_driver_card(d)->units, 132);
+    exercise(d);
+    gpu_module m;
+    gpu_function add, other;
+    gpu_stream s;
+    gpu_ptr p;
+    uint32_t words[4];
+    const char *ptx = ".version 7.8\n.target sm_80\n";
+    assert_int_equal(gpu_module_load(d, "junk", "k.ptx", &m, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "cannot compile k.ptx for sm_90: line 1: syntax error"));
+    assert_null(strstr(err.msg, "more"));
+    mock_set("version", 11040), mock_set("ptx", 222);
+    gpu_driver_close(d);
+    d = gpu_driver_open(GPU_CUDA, -1, &err);
+    assert_int_equal(gpu_module_load(d, ptx, "k.ptx", &m, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "the driver (CUDA 11.4) is too old: k.ptx is PTX 7.8"));
+    mock_set("version", 12040), mock_set("ptx", 0);
+    OK(gpu_module_load(d, ptx, "k.ptx", &m, &err));
+    assert_int_equal(gpu_function_get(d, m, "nothing", &other, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "no function 'nothing'"));
+    OK(gpu_function_get(d, m, "mock_add", &add, &err));
+    OK(gpu_stream_new(d, &s, &err));
+    OK(gpu_alloc(d, 16, "words", &p, &err));
+    OK(gpu_fill(d, p, 0, 16, s, &err));
+    gpu_launch l = add_launch(p, 5, "mock_add");
+    OK(gpu_launch_run(d, add, &l, false, s, &err));
+    OK(gpu_launch_run(d, add, &l, true, s, &err));
+    OK(gpu_download(d, words, p, 16, s, &err));
+    OK(gpu_stream_sync(d, s, &err));
+    for (int i = 0; i < 4; i++) assert_int_equal(words[i], 10);
+    l.grid[0] = 1000;
+    assert_int_equal(gpu_launch_run(d, add, &l, true, s, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "kernel mock_add, 1000 x 2 x 1 workgroups of 64"));
+    OK(gpu_function_get(d, m, "mock_fail", &other, &err));
+    l = add_launch(p, 1, "mock_fail");
+    assert_int_equal(gpu_launch_run(d, other, &l, false, s, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "the device is lost"));
+    assert_int_equal(gpu_stream_sync(d, s, &err), IE_E_DEVICE); /* and stays so */
+    mock_set("lost", 0);
+    gpu_free(d, p);
+    gpu_stream_free(d, s);
+    gpu_module_unload(d, m);
+    gpu_driver_close(d);
+    assert_int_equal(mock_held(), 0);
+}
+
+int main(void) {
+    void *lib = open_beside("mock/libcuda.so.1");
+    *(void **)&mock_set = dlsym(lib, "mock_set");
+    *(void **)&mock_held = dlsym(lib, "mock_held");
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hip), cmocka_unit_test(test_cuda_refusals), cmocka_unit_test(test_cuda)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
