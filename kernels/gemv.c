@@ -109,6 +109,12 @@ BLOCK(iq4_xs) {
     WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(q, e));
 }
 
+/* ie_seg_begin without a division by a number that is not constant: there are IE_MAX_SEGS segments, or one for each 8 blocks. */
+IE_INLINE uint32_t seg_begin(uint32_t s, uint32_t nblk) {
+    uint32_t u = (nblk + 7u) / 8u, b = (u < IE_MAX_SEGS ? s : s * u / IE_MAX_SEGS) * 8u;
+    return b < nblk ? b : nblk;
+}
+
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
 IE_INLINE int32_t dot4(uint32_t u, uint32_t s, int32_t acc) {
@@ -155,7 +161,7 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum) {
         float total = 0.0f; \
         for (uint32_t s = 0, b = 0; s < nseg; s++) { \
             float acc = 0.0f; \
-            for (uint32_t end = ie_seg_begin(s + 1u, nblk); b < end; b++) { \
+            for (uint32_t end = seg_begin(s + 1u, nblk); b < end; b++) { \
                 block o; \
                 block_##F(u + (uint64_t)(b / BLOCKS) * WORDS, r, b % BLOCKS, &o); \
                 acc = add_block(KIND, BIAS, &o, x + (uint64_t)ie_q8_at(t, b, nblk, a.group) * IE_Q8_WORDS, acc); \
@@ -208,9 +214,9 @@ IE_INLINE float at_bf16(words u, uint32_t k, uint32_t r) { return ie_f32_of((uin
         float total = 0.0f; \
         for (uint32_t s = 0; s < nseg; s++) { \
             float acc = 0.0f; \
-            uint32_t k1 = ie_seg_begin(s + 1u, nblk) * IE_BLOCK; \
+            uint32_t k1 = seg_begin(s + 1u, nblk) * IE_BLOCK; \
             if (k1 > a.cols) k1 = a.cols; \
-            for (uint32_t k = ie_seg_begin(s, nblk) * IE_BLOCK; k < k1; k++) \
+            for (uint32_t k = seg_begin(s, nblk) * IE_BLOCK; k < k1; k++) \
                 acc = ie_fma(at_##F(u + (uint64_t)(k / IE_BLOCK) * WORDS, k % IE_BLOCK, r), x[k], acc); \
             total = s ? total + acc : acc; \
         } \

@@ -57,6 +57,7 @@ ie_status app_ppl(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err
 ie_status app_info(const ie_model *m, const ie_run_opts *o, ie_error *err);
 ie_status app_tokenize(const ie_model *m, const ie_run_opts *o, ie_error *err);
 ie_status app_detokenize(const ie_model *m, const ie_run_opts *o, ie_error *err);
+ie_status app_stop_after(ie_model *m, const ie_run_opts *o, ie_error *err);
 ie_status app_render(const ie_model *m, const ie_run_opts *o, ie_error *err);
 
 ie_ctx *app_context(ie_model *m, const ie_run_opts *o, ie_error *err); /* says the length chosen in a line, unless quiet */

@@ -25,6 +25,7 @@ static ie_status run(const ie_run_opts *o, ie_error *err) {
                    : o->render     ? app_render(m, o, err)
                    : o->ppl        ? app_ppl(m, o, &bar, err)
                    : o->chat       ? app_chat(m, o, &bar, err)
+                   : o->stop_after >= 0 ? app_stop_after(m, o, err)
                                    : app_generate(m, o, &bar, err);
     app_bar_clear(&bar);
     if (!st) st = app_profile(m, err);

@@ -61,6 +61,7 @@ static const option table[] = {
     {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads (default: the cores that the process may use)"},
     {O_INT, "--ctx", "-c", "N", AT(ctx), 1, 1048576, "context length (default: the model's, or what memory allows)"},
     {O_INT, "--chunk", 0, "N", AT(chunk), 1, 512, "prompt tokens per step (default 512)"},
+    {O_INT, "--stop-after", 0, "OP", AT(stop_after), 0, 1e6, "evaluate the prompt, stop its last step after op OP and print what the op wrote"},
     {O_GROUP, "Output", 0, 0, 0, 0, 0, 0},
     {O_FLAG, "--json", 0, 0, AT(json), 0, 0, "print one JSON object instead of text"},
     {O_STR, "--dump-logits", 0, "FILE", AT(dump_logits), 0, 0, "write each position's logits: position token logit0 logit1 ..."},
@@ -168,7 +169,9 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
     if (needs && !inputs) return ie_fail(err, IE_E_ARG, "nothing to do: give -p TEXT, -f FILE, --tokens IDS, --chat or --info");
     if (!needs && inputs) return ie_fail(err, IE_E_ARG, "a prompt makes no sense with --chat, --info or --render");
     if (o->tokenize && (o->tokens || o->tokens_file)) return ie_fail(err, IE_E_ARG, "--tokenize wants text: give -p or -f");
-    bool generates = !(o->info || o->ppl || o->chat || o->tokenize || o->detokenize || o->render);
+    bool generates = !(o->info || o->ppl || o->chat || o->tokenize || o->detokenize || o->render || o->stop_after >= 0);
+    if (o->stop_after >= 0 && (o->info || o->ppl || o->chat || o->tokenize || o->detokenize || o->render || o->dump_logits))
+        return ie_fail(err, IE_E_ARG, "--stop-after goes with a prompt alone");
     if (o->dump_logits && !generates) return ie_fail(err, IE_E_ARG, "--dump-logits goes with generation only");
     if (o->no_template && !(generates && (o->prompt || o->prompt_file)))
         return ie_fail(err, IE_E_ARG, "--no-template goes with generation from -p or -f");
@@ -188,7 +191,7 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
 ie_status ie_opts_parse(int argc, char **argv, ie_run_opts *o, ie_error *err) {
     ie_sampling s;
     ie_sampling_default(&s);
-    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto", .device = -1};
+    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto", .device = -1, .stop_after = -1};
     for (int i = 1; i < argc; i++) {
         ie_status st = take(argc, argv, &i, o, err);
         if (st) return st;

@@ -26,7 +26,7 @@ typedef struct {
     uint64_t seed;
     /* engine */
     const char *backend, *hsaco;
-    int32_t threads, ctx, chunk, device, gpu_layers;
+    int32_t threads, ctx, chunk, device, gpu_layers, stop_after;
     /* output */
     const char *dump_logits;
     int32_t ppl_first, ppl_window;

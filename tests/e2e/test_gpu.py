@@ -194,3 +194,11 @@ def test_benchmark_scripts(ie, tiny, tmp_path):
     assert [d["context"] for d in got["decode"]] == [0, 20] and all(d["per_second"] > 0 for d in got["decode"])
     assert got["backend"].startswith("hip") and got["prompt"]["tokens"] == 16
     assert (ROOT / "bench" / "peers_gpu.py").exists()
+
+
+def test_stop_after(ie, qwen35):
+    model = qwen35("q4-128")
+    for op in [0, 1, 2, 9, 30]:
+        on = [ie.run(model, "--tokens", ",".join(map(str, range(20))), "--stop-after", op, "--backend", b, env=SIM).stdout for b in ("cpu", "hip")]
+        assert on[0] == on[1] and on[0].startswith(f"op {op} of ") and "4 rows" in on[0].splitlines()[0] and len(on[0]) > 500
+    assert ie.fails(model, "--tokens", "1", "--stop-after", 99999, "--backend", "hip", env=SIM).startswith("option --stop-after is 99999, the model's list has ops 0 to ")
