@@ -41,6 +41,7 @@ GPU_CODE    := $(if $(GPU_CLANG),$(BUILD)/ie_kernels.hsaco $(BUILD)/ie_kernels.p
 LIB_SRC := $(wildcard src/*.c src/quant/*.c src/model/*.c src/cpu/*.c src/gpu/*.c src/gen/*.c src/text/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/app/*.c))
+SERVE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/serve/*.c)) $(BUILD)/obj/src/app/opt.o
 UNIT    := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 HELPERS := $(patsubst tests/tools/%.c,$(BUILD)/tests/%,$(wildcard tests/tools/*.c))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -48,10 +49,13 @@ BENCH   := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 TOOLS   := $(patsubst tools/%.c,$(BUILD)/tools/%,$(wildcard tools/*.c))
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 
-all: $(BUILD)/ie-run
+all: $(BUILD)/ie-run $(BUILD)/ie-serve
 
 $(BUILD)/ie-run: $(APP_OBJ) $(BUILD)/libie.a
 	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) -ledit
+
+$(BUILD)/ie-serve: $(SERVE_OBJ) $(BUILD)/libie.a
+	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ -levent -levent_pthreads $(LIBS)
 
 $(BUILD)/libie.a: $(LIB_OBJ)
 	@rm -f $@
@@ -155,7 +159,7 @@ helpers: $(HELPERS)
 tools: $(TOOLS)
 examples: $(EXAMPLES)
 
-e2e: $(BUILD)/ie-run $(HELPERS) $(EXAMPLES)
+e2e: $(BUILD)/ie-run $(BUILD)/ie-serve $(HELPERS) $(EXAMPLES)
 	IE_BUILD=$(abspath $(BUILD)) $(PY) -m pytest -q tests/e2e
 
 # The unit tests under sanitizers, each in a build folder of its own.
@@ -201,9 +205,9 @@ lint:
 
 # ---- install ------------------------------------------------------------------------------------------------------
 
-install: $(BUILD)/ie-run $(BUILD)/libie.a $(BUILD)/libie.so
+install: $(BUILD)/ie-run $(BUILD)/ie-serve $(BUILD)/libie.a $(BUILD)/libie.so
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/doc/amd-infer
-	install -m 755 $(BUILD)/ie-run $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/ie-run $(BUILD)/ie-serve $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(BUILD)/libie.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(BUILD)/libie.so $(DESTDIR)$(PREFIX)/lib/libie.so.0
 	ln -sf libie.so.0 $(DESTDIR)$(PREFIX)/lib/libie.so
@@ -215,7 +219,7 @@ DIST := amd-infer-$(VERSION)-linux-$(shell uname -m)
 dist: $(BUILD)/ie-run
 	rm -rf $(BUILD)/dist && mkdir -p dist
 	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/dist/$(DIST) PREFIX= PC_PREFIX='$$$${pcfiledir}/../..'
-	strip --strip-unneeded $(BUILD)/dist/$(DIST)/bin/ie-run $(BUILD)/dist/$(DIST)/lib/libie.so.0
+	strip --strip-unneeded $(BUILD)/dist/$(DIST)/bin/ie-run $(BUILD)/dist/$(DIST)/bin/ie-serve $(BUILD)/dist/$(DIST)/lib/libie.so.0
 	strip -g $(BUILD)/dist/$(DIST)/lib/libie.a
 	tar -C $(BUILD)/dist -czf dist/$(DIST).tar.gz $(DIST)
 	@echo dist/$(DIST).tar.gz
@@ -225,6 +229,6 @@ bench: $(BENCH) $(TOOLS) $(BUILD)/ie-run
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
 .PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

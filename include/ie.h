@@ -119,6 +119,7 @@ typedef struct {
     int32_t n_ctx;  /* positions per sequence; 0 = the model's length or what memory allows */
     int32_t n_seq;  /* sequences, 1 .. 64 (0 = 1) */
     int32_t chunk;  /* prompt tokens per prefill step, 1 .. 512 (0 = 512 on the CPU) */
+    uint64_t cache_bytes; /* recurrent states that kept prefixes may hold (ie_prefix_keep), in host memory */
 } ie_ctx_params;
 
 ie_ctx *ie_ctx_new(ie_model *m, const ie_ctx_params *params, ie_error *err);
@@ -170,6 +171,23 @@ ie_status ie_seq_restore(ie_ctx *c, int32_t seq, const ie_snapshot *s, ie_error 
 uint64_t ie_snapshot_bytes(const ie_snapshot *s);
 int32_t ie_snapshot_len(const ie_snapshot *s); /* tokens */
 void ie_snapshot_free(ie_snapshot *s);         /* NULL is allowed */
+
+/* Prefixes. Whole pages (32 positions) can outlive their sequence: a later one whose tokens begin alike shares them without copying.
+ * Models with recurrent layers go on from positions whose state was kept. What was used least recently makes room as pages are
+ * needed.
+ *
+ * attach: empties sequence seq and gives it the longest kept prefix of tokens[0 .. n), at most n - 1 tokens. *have: its length;
+ * *matched: positions whose pages are kept (more than *have where recurrent states are missing). */
+ie_status ie_prefix_attach(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, int32_t *matched, ie_error *err);
+/* Keeps the whole pages of sequence seq; and its recurrent state, where its length is a multiple of 32. */
+ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err);
+
+typedef struct {
+    int32_t n_pages, n_free, n_kept, n_available; /* available: free, or kept without a sequence that uses them */
+    int32_t n_states;                             /* recurrent states kept */
+    uint64_t state_bytes;
+} ie_prefix_info;
+void ie_prefix_get_info(const ie_ctx *c, ie_prefix_info *out);
 
 /* ---- constrained output ------------------------------------------------------------------------------------------- */
 

@@ -1,16 +1,17 @@
 /* Contexts: sequences, their pages, and the steps that evaluate batches.
  *
- * A sequence is its list of tokens and a table of KV pages. Pages come from one pool; a page is in use by exactly one
- * sequence. The model's op list is planned for the largest batch; a step runs the body once and the head for the rows
+ * A sequence is its list of tokens and a table of KV pages. Pages come from one pool (pages.h); whole ones may
+ * be shared with other sequences and with the cache of prefixes, and are copied before they are written. The model's op list is planned for the largest batch; a step runs the body once and the head for the rows
  * whose logits are wanted, IE_HEAD_ROWS at a time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "context.h"
 #include "gen/sample.h"
+#include "pages.h"
 
 #define MAX_SEQ 64
-#define NO_PAGE UINT32_MAX
+#define NO_PAGE IE_NO_PAGE
 #define MAX_TOP 64 /* candidates that are asked of a backend */
 #define MIN_CTX 256 /* a context whose length is ours to choose is not made shorter for want of memory */
 
@@ -28,8 +29,8 @@ struct ie_ctx {
     int32_t max_t; /* tokens of a backend's step; longer batches are cut */
     uint32_t pages_per_seq, n_pages;
     uint32_t *page_table; /* [n_seq][pages_per_seq] */
-    uint32_t *free_pages; /* stack */
-    uint32_t n_free;
+    ie_pages *pages;
+    uint64_t cache_bytes; /* for recurrent states of kept prefixes */
     sequence *seq;
     float *rope;     /* filled up to rope_n positions */
     uint32_t rope_n;
@@ -73,17 +74,13 @@ static ie_status alloc_host(ie_ctx *c, size_t batch, ie_error *err) {
     c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE;
     c->n_pages = c->pages_per_seq * (uint32_t)c->n_seq;
     c->page_table = ie_calloc(c->n_pages, sizeof *c->page_table, "page table", err);
-    c->free_pages = ie_calloc(c->n_pages, sizeof *c->free_pages, "page table", err);
+    c->pages = ie_pages_new(c->n_pages, c->cache_bytes, err);
     c->seq = ie_calloc((size_t)c->n_seq, sizeof *c->seq, "sequences", err);
     c->rope = ie_calloc((size_t)c->n_ctx * c->m->hp.rope.dim, sizeof *c->rope, "rope table", err);
     c->out = ie_calloc(batch, sizeof *c->out, "batch", err);
     c->logits_row = ie_calloc(batch, sizeof *c->logits_row, "batch", err);
-    if (!c->page_table || !c->free_pages || !c->seq || !c->rope || !c->out || !c->logits_row) return err->code;
-    for (uint32_t i = 0; i < c->n_pages; i++) {
-        c->page_table[i] = NO_PAGE;
-        c->free_pages[i] = c->n_pages - 1 - i; /* page 0 is taken first */
-    }
-    c->n_free = c->n_pages;
+    if (!c->page_table || !c->pages || !c->seq || !c->rope || !c->out || !c->logits_row) return err->code;
+    for (uint32_t i = 0; i < c->n_pages; i++) c->page_table[i] = NO_PAGE;
     for (int32_t s = 0; s < c->n_seq; s++) {
         c->seq[s].token = ie_calloc((size_t)c->n_ctx, sizeof(int32_t), "sequence", err);
         if (!c->seq[s].token) return err->code;
@@ -104,6 +101,7 @@ static ie_status init(ie_ctx *c, const ie_ctx_params *p, ie_error *err) {
     if (st) return st;
     c->n_seq = p->n_seq ? p->n_seq : 1;
     c->chunk = p->chunk ? p->chunk : (int32_t)IE_MAX_T;
+    c->cache_bytes = p->cache_bytes;
     int32_t batch = c->chunk < (int32_t)IE_DECODE_T ? (int32_t)IE_DECODE_T : c->chunk;
     c->max_t = batch < (int32_t)c->m->be->max_t ? batch : (int32_t)c->m->be->max_t;
     st = ie_model_plan(c->m, 1, &c->plan1, err);
@@ -148,7 +146,7 @@ void ie_ctx_free(ie_ctx *c) {
     ie_exec_plan_free(&c->plan1);
     ie_exec_plan_free(&c->plan);
     free(c->page_table);
-    free(c->free_pages);
+    ie_pages_free(c->pages);
     free(c->seq);
     free(c->rope);
     free(c->out);
@@ -173,15 +171,27 @@ static uint32_t *table_of(ie_ctx *c, int32_t seq) { return c->page_table + (size
 static ie_status set_pages(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
     sequence *s = &c->seq[seq];
     uint32_t *table = table_of(c, seq), want = ((uint32_t)len + IE_PAGE - 1) / IE_PAGE;
-    if (want > s->n_pages && want - s->n_pages > c->n_free)
-        return ie_fail(err, IE_E_FULL, "sequence %d needs %u more KV pages of %u positions, %u are free", seq, want - s->n_pages, IE_PAGE,
-                       c->n_free);
-    while (s->n_pages < want) table[s->n_pages++] = c->free_pages[--c->n_free];
+    uint32_t have = ie_pages_available(c->pages);
+    if (want > s->n_pages && want - s->n_pages > have)
+        return ie_fail(err, IE_E_FULL, "sequence %d needs %u more KV pages of %u positions, %u are free", seq, want - s->n_pages, IE_PAGE, have);
+    while (s->n_pages < want) table[s->n_pages++] = ie_pages_take(c->pages);
     while (s->n_pages > want) {
-        c->free_pages[c->n_free++] = table[--s->n_pages];
+        ie_pages_unref(c->pages, table[--s->n_pages]);
         table[s->n_pages] = NO_PAGE;
     }
     return IE_OK;
+}
+
+/* A sequence about to be written from position pos on: the page that pos lies inside of must be its own. */
+static ie_status own_page(ie_ctx *c, int32_t seq, int32_t pos, ie_error *err) {
+    uint32_t *page = &table_of(c, seq)[(uint32_t)pos / IE_PAGE], old = *page;
+    if ((uint32_t)pos % IE_PAGE == 0 || !ie_pages_shared(c->pages, old)) return IE_OK;
+    uint32_t own = ie_pages_take(c->pages);
+    if (own == IE_NO_PAGE) return ie_fail(err, IE_E_FULL, "sequence %d needs a KV page to go on from a shared one, none is free", seq);
+    ie_status st = c->m->be->api->page_copy(c->m->be, c->st, own, old, err);
+    ie_pages_unref(c->pages, st ? own : old);
+    if (!st) *page = own;
+    return st;
 }
 
 int32_t ie_seq_len(const ie_ctx *c, int32_t seq) { return seq >= 0 && seq < c->n_seq ? c->seq[seq].len : 0; }
@@ -211,6 +221,72 @@ ie_status ie_seq_sync(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, 
     if (st != IE_E_UNSUPPORTED) return st;
     *have = 0; /* a recurrent state cannot go back that far: from the beginning */
     return ie_seq_truncate(c, seq, 0, err);
+}
+
+/* ---- prefixes that outlive their sequence -------------------------------------------------------------------------------- */
+
+/* The kept pages that tokens begin with, at most max of them, into path; *usable: as many as a sequence can go on from. */
+static uint32_t find_path(const ie_ctx *c, const int32_t *tokens, uint32_t max, uint32_t *path, uint32_t *usable) {
+    uint32_t n = 0, parent = NO_PAGE;
+    for (*usable = 0; n < max; n++) {
+        parent = path[n] = ie_pages_find(c->pages, parent, tokens + (size_t)n * IE_PAGE);
+        if (parent == NO_PAGE) break;
+        if (!c->m->gdn.n_layer || ie_pages_state(c->pages, parent)) *usable = n + 1;
+    }
+    return n;
+}
+
+ie_status ie_prefix_attach(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, int32_t *matched, ie_error *err) {
+    *have = *matched = 0;
+    ie_status st = check_seq(c, seq, err);
+    if (!st) st = ie_seq_truncate(c, seq, 0, err);
+    if (st) return st;
+    if (n < 1 || n > c->n_ctx) return ie_fail(err, IE_E_FULL, "the prompt has %d tokens, the context holds %d", n, c->n_ctx);
+    uint32_t *table = table_of(c, seq), usable, found = find_path(c, tokens, ((uint32_t)n - 1) / IE_PAGE, table, &usable);
+    sequence *s = &c->seq[seq];
+    uint64_t stamp = ie_pages_stamp(c->pages);
+    *matched = (int32_t)(found * IE_PAGE);
+    for (uint32_t i = 0; i < found; i++) ie_pages_touch(c->pages, table[i], stamp);
+    for (uint32_t i = usable; i < c->pages_per_seq; i++) table[i] = NO_PAGE;
+    for (uint32_t i = 0; i < usable; i++) ie_pages_ref(c->pages, table[i]);
+    s->n_pages = usable;
+    if (usable && c->m->gdn.n_layer)
+        st = c->m->be->api->seq_load(c->m->be, c->st, (uint32_t)seq, ie_pages_state(c->pages, table[usable - 1]), err);
+    if (st) {
+        ie_seq_truncate(c, seq, 0, NULL);
+        return st;
+    }
+    s->len = (int32_t)(usable * IE_PAGE);
+    if (s->len) memcpy(s->token, tokens, (size_t)s->len * sizeof *tokens);
+    *have = s->len;
+    return IE_OK;
+}
+
+ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err) {
+    ie_status st = check_seq(c, seq, err);
+    if (st) return st;
+    const sequence *s = &c->seq[seq];
+    uint32_t parent = NO_PAGE, n = (uint32_t)s->len / IE_PAGE;
+    uint64_t stamp = ie_pages_stamp(c->pages);
+    for (uint32_t i = 0; i < n; i++) {
+        const int32_t *tokens = s->token + (size_t)i * IE_PAGE;
+        uint32_t page = ie_pages_find(c->pages, parent, tokens);
+        if (page == NO_PAGE) ie_pages_keep(c->pages, page = table_of(c, seq)[i], parent, tokens);
+        ie_pages_touch(c->pages, page, stamp);
+        parent = page;
+    }
+    bool state = c->m->gdn.n_layer && n && (uint32_t)s->len % IE_PAGE == 0 && !ie_pages_state(c->pages, parent);
+    void *room = state ? ie_pages_state_new(c->pages, parent, c->m->be->api->seq_bytes(c->m->be, c->st)) : NULL;
+    if (!room) return IE_OK;
+    st = c->m->be->api->seq_save(c->m->be, c->st, (uint32_t)seq, room, err);
+    if (st) ie_pages_state_drop(c->pages, parent);
+    return st;
+}
+
+void ie_prefix_get_info(const ie_ctx *c, ie_prefix_info *out) {
+    *out = (ie_prefix_info){.n_pages = (int32_t)c->n_pages, .n_free = (int32_t)ie_pages_free_count(c->pages),
+                            .n_kept = (int32_t)ie_pages_kept(c->pages), .n_available = (int32_t)ie_pages_available(c->pages)};
+    out->n_states = (int32_t)ie_pages_states(c->pages, &out->state_bytes);
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------------------------------- */
@@ -359,8 +435,10 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
     c->logits_at = NULL;
     c->waiting = false;
     ie_status st = check_batch(c, b, err);
-    for (int32_t i = 0; i < b->n && !st; i++)
-        if (i + 1 == b->n || b->seq[i + 1] != b->seq[i]) st = set_pages(c, b->seq[i], b->pos[i] + 1, err);
+    for (int32_t i = 0; i < b->n && !st; i++) {
+        if (i == 0 || b->seq[i - 1] != b->seq[i]) st = own_page(c, b->seq[i], b->pos[i], err);
+        if (!st && (i + 1 == b->n || b->seq[i + 1] != b->seq[i])) st = set_pages(c, b->seq[i], b->pos[i] + 1, err);
+    }
     if (st) return st;
     choose_rows(c, b);
     fill_rope(c, b);

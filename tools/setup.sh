@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-BUILD_PKGS="gcc make libc6-dev libjansson-dev libpcre2-dev libedit-dev python3 python3-venv ca-certificates"
+BUILD_PKGS="gcc make libc6-dev libjansson-dev libpcre2-dev libedit-dev libevent-dev python3 python3-venv ca-certificates"
 PROOF_PKGS="python3 python3-venv ca-certificates gcc libc6-dev frama-c-base why3 z3 cvc4"
 TEST_PKGS="$BUILD_PKGS g++ clang libclang-rt-dev libcmocka-dev procps"
 

@@ -1,22 +1,9 @@
 #include "options.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "../base.h"
-
-typedef enum { O_GROUP, O_FLAG, O_STR, O_INT, O_FLOAT, O_U64 } kind;
-
-typedef struct {
-    kind kind;
-    const char *name, *alias, *arg;
-    size_t at;          /* offset in ie_run_opts */
-    double min, max;    /* O_INT, O_FLOAT */
-    const char *help;
-} option;
+#include "opt.h"
 
 #define AT(field) offsetof(ie_run_opts, field)
 #define BIG 1e9
@@ -70,7 +57,7 @@ static const option table[] = {
     {O_FLAG, "--help-env", 0, 0, AT(help_env), 0, 0, "list the environment switches"},
     {O_FLAG, "--help", "-h", 0, AT(help), 0, 0, "this text"},
 };
-#define N_OPTIONS (sizeof table / sizeof *table)
+static const opt_table options = {"ie-run", table, sizeof table / sizeof *table, AT(model)};
 
 void ie_opts_help(FILE *out) {
     fputs("usage: ie-run MODEL.gguf [options]\n\n"
@@ -78,82 +65,8 @@ void ie_opts_help(FILE *out) {
           "  ie-run model.gguf --chat\n"
           "  ie-run model.gguf --tokens 1,2,3 --n 64\n",
           out);
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const option *o = &table[i];
-        if (o->kind == O_GROUP) {
-            fprintf(out, "\n%s:\n", o->name);
-            continue;
-        }
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s%s", o->alias ? o->alias : "", o->alias ? ", " : "", o->name, o->arg ? " " : "",
-                 o->arg ? o->arg : "");
-        fprintf(out, "  %-28s %s\n", left, o->help);
-    }
+    opt_help(&options, out);
     fputs("\nText goes to standard output, everything else to standard error.\n", out);
-}
-
-static const option *find(const char *arg, size_t len) {
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const option *o = &table[i];
-        if (o->kind == O_GROUP) continue;
-        if (strlen(o->name) == len && memcmp(o->name, arg, len) == 0) return o;
-        if (o->alias && strlen(o->alias) == len && memcmp(o->alias, arg, len) == 0) return o;
-    }
-    return NULL;
-}
-
-static ie_status bad_number(const option *o, const char *value, ie_error *err) {
-    if (o->kind == O_INT)
-        return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are whole numbers from %.0f to %.0f", o->name, value, o->min, o->max);
-    if (o->kind == O_FLOAT) return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are numbers from %g to %g", o->name, value, o->min, o->max);
-    return ie_fail(err, IE_E_ARG, "option %s is '%s', allowed are whole numbers from 0 to 2^64 - 1", o->name, value);
-}
-
-static ie_status set(const option *o, const char *value, ie_run_opts *out, ie_error *err) {
-    char *field = (char *)out + o->at, *end = NULL;
-    errno = 0;
-    if (o->kind == O_STR) {
-        memcpy(field, &value, sizeof value);
-    } else if (o->kind == O_INT) {
-        long v = strtol(value, &end, 10);
-        if (end == value || *end || errno || (double)v < o->min || (double)v > o->max) return bad_number(o, value, err);
-        int32_t i = (int32_t)v;
-        memcpy(field, &i, sizeof i);
-    } else if (o->kind == O_FLOAT) {
-        double v = strtod(value, &end);
-        if (end == value || *end || !isfinite(v) || v < o->min || v > o->max) return bad_number(o, value, err);
-        memcpy(field, &v, sizeof v);
-    } else {
-        uint64_t v = strtoull(value, &end, 10);
-        if (end == value || *end || errno || *value < '0' || *value > '9') return bad_number(o, value, err);
-        memcpy(field, &v, sizeof v);
-    }
-    return IE_OK;
-}
-
-/* One argument of the command line; *i moves on over a separate value. */
-static ie_status take(int argc, char **argv, int *i, ie_run_opts *o, ie_error *err) {
-    const char *arg = argv[*i], *eq = arg[0] == '-' && arg[1] == '-' ? strchr(arg, '=') : NULL;
-    if (!o->no_more && !strcmp(arg, "--")) {
-        o->no_more = true;
-        return IE_OK;
-    }
-    if (o->no_more || arg[0] != '-' || arg[1] == 0) {
-        if (o->model) return ie_fail(err, IE_E_ARG, "two model files given: '%s' and '%s'", o->model, arg);
-        o->model = arg;
-        return IE_OK;
-    }
-    const option *opt = find(arg, eq ? (size_t)(eq - arg) : strlen(arg));
-    if (!opt) return ie_fail(err, IE_E_ARG, "unknown option '%s'; ie-run --help lists them", arg);
-    if (opt->kind == O_FLAG) {
-        if (eq) return ie_fail(err, IE_E_ARG, "option %s takes no value", opt->name);
-        *((bool *)((char *)o + opt->at)) = true;
-        return IE_OK;
-    }
-    const char *value = eq ? eq + 1 : *i + 1 < argc ? argv[++*i] : NULL;
-    if (!value) return ie_fail(err, IE_E_ARG, "option %s needs a value (%s)", opt->name, opt->arg);
-    if (opt->at == AT(n)) o->n_given = true;
-    return set(opt, value, o, err);
 }
 
 static ie_status check(const ie_run_opts *o, ie_error *err) {
@@ -191,10 +104,10 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
 ie_status ie_opts_parse(int argc, char **argv, ie_run_opts *o, ie_error *err) {
     ie_sampling s;
     ie_sampling_default(&s);
-    *o = (ie_run_opts){.n = -1, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto", .device = -1, .stop_after = -1};
-    for (int i = 1; i < argc; i++) {
-        ie_status st = take(argc, argv, &i, o, err);
-        if (st) return st;
-    }
+    *o = (ie_run_opts){.n = INT32_MIN, .top_p = 1, .repeat_penalty = 1, .repeat_last = s.repeat_last, .backend = "auto", .device = -1, .stop_after = -1};
+    ie_status st = opt_parse(&options, argc, argv, o, err);
+    if (st) return st;
+    o->n_given = o->n != INT32_MIN;
+    if (!o->n_given) o->n = -1;
     return check(o, err);
 }

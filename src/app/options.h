@@ -31,7 +31,6 @@ typedef struct {
     const char *dump_logits;
     int32_t ppl_first, ppl_window;
     bool json, quiet;
-    bool no_more; /* after "--": everything is a file name */
 } ie_run_opts;
 
 /* Fills *o from the command line; on failure *err has one line that names the option, its value and what is allowed. */

@@ -18,9 +18,8 @@
 
 typedef struct serve serve;
 typedef struct serve_sched serve_sched;
-typedef struct serve_metrics serve_metrics;
 
-/* ---- options (src/app/serve_options.c) ------------------------------------------------------------------------------ */
+/* ---- options (main.c) ------------------------------------------------------------------------------------------ */
 
 typedef struct {
     const char *model, *alias;
@@ -30,25 +29,19 @@ typedef struct {
     const char *backend;
     int32_t threads, parallel, ctx, chunk;
     int32_t queue;            /* requests waiting for a slot at most */
-    double slice_ms;          /* bound of a prompt slice while others wait */
-    int32_t cache_mb;         /* recurrent snapshots kept for prefixes */
-    int32_t kv_mb;            /* KV pages; 0: enough for every slot at full length */
-    const char *cache_dir;
+    double slice_ms;          /* what a prompt slice may take */
+    int32_t cache_mb;         /* recurrent states kept for prefixes */
     const char *template_file, *system;
-    int32_t max_body_mb, timeout_s, drain_s;
+    int32_t max_body_mb, drain_s;
     int32_t max_tokens;       /* a request's default limit, -1: the context */
     const char *log_format;   /* "text", "json" */
-    bool metrics, no_cache, quiet, help, help_env, version, slots, no_page;
-    bool no_more;             /* behind "--" */
+    bool no_cache, quiet, help, version;
 } serve_opts;
 
 /* ---- a request to the scheduler -------------------------------------------------------------------------------------- */
 
-typedef enum { SERVE_GENERATE, SERVE_EMBED_MEAN, SERVE_EMBED_LAST } serve_kind;
-
 /* What is to be done with one prompt. Copied by serve_submit but for `prompt` and `grammar`, which it takes over. */
 typedef struct {
-    serve_kind kind;
     int32_t *prompt;       /* n_prompt ids, malloc'ed; the scheduler frees them */
     int32_t n_prompt;
     int32_t n_stable;      /* the first n_stable tokens will begin the conversation's next prompt too (before the generation prompt) */
@@ -57,7 +50,7 @@ typedef struct {
     const ie_stop_text *stop; /* n_stop strings */
     size_t n_stop;
     int32_t n_probs;       /* -1: no log-probabilities; else of the chosen token and this many best ones (0 .. 20) */
-    bool prompt_probs;     /* log-probabilities of the prompt's tokens too (an SERVE_EV_PROMPT event for each token but the first) */
+    ie_grammar *grammar;   /* NULL: free text; the scheduler frees it */
     bool ignore_end;       /* go on behind end tokens */
     bool no_cache;         /* neither use nor fill the prefix cache */
     bool progress;         /* SERVE_EV_PROGRESS events while the prompt is evaluated */
@@ -76,9 +69,7 @@ typedef struct {
 
 typedef enum {
     SERVE_EV_PROGRESS,  /* token: prompt tokens evaluated so far */
-    SERVE_EV_PROMPT,    /* one prompt token with its log-probability (prompt_probs) */
     SERVE_EV_TOKEN,     /* one generated token; text: what has become ready (may be empty) */
-    SERVE_EV_EMBEDDING, /* vec */
     SERVE_EV_DONE,      /* text: the rest; result. The job's last event */
     SERVE_EV_ERROR,     /* err. The job's last event */
 } serve_ev_kind;
@@ -92,7 +83,6 @@ typedef struct {
     float logprob;
     ie_token_prob *top;     /* n_top, best first, malloc'ed */
     uint32_t n_top;
-    float *vec;          /* n_embd floats, malloc'ed, not normalised */
     serve_result result;
     ie_error err;
 } serve_event;
@@ -115,13 +105,29 @@ void serve_cancel(void *st);
 /* Cancels what still runs, waits until the scheduler has let go of it, frees. */
 void serve_stream_free(serve_stream *st);
 
+serve_sched *serve_sched_new(serve *s, ie_ctx *ctx, ie_error *err); /* owns ctx from now on, in case of failure too */
+/* Takes no more submissions (503); what runs goes on. */
+void serve_sched_drain(serve_sched *d);
+void serve_sched_stop(serve_sched *d); /* ends the engine thread: what waits or runs is cancelled, further submissions get 503 */
+void serve_sched_free(serve_sched *d); /* streams must have been freed before */
+
 /* What /slots and /metrics show. */
 typedef struct {
     int id;
-    bool busy, decoding;
-    int32_t n_prompt, n_done, n_cached, n_predicted;
+    bool busy;
+    int32_t n_prompt, n_cached;
     uint64_t job;
 } serve_slot;
+
+typedef struct {
+    int n_waiting, n_slots, n_busy;
+    uint64_t requests, rejected, cancelled, errors, prompt_tokens, cached_tokens, predicted_tokens, decode_steps, decode_tokens, slices;
+    double prompt_s, predicted_s;
+    ie_prefix_info prefix;
+} serve_stats;
+void serve_get_stats(serve *s, serve_stats *out);
+/* At most cap slots into out; returns their number. */
+int serve_get_slots(serve *s, serve_slot *out, int cap);
 
 /* ---- the server ------------------------------------------------------------------------------------------------------ */
 
@@ -132,12 +138,13 @@ struct serve {
     int32_t n_ctx;             /* positions a request may use */
     serve_sched *sched;
     http_server *http;
-    serve_metrics *metrics;
     char *template_text;       /* --chat-template-file, or NULL */
     size_t template_len;
     const char *model_id;      /* as /v1/models names it */
     int64_t started;           /* unix time */
     _Atomic int phase;         /* serve_phase */
+    pthread_mutex_t key_lock;
+    char *keys;                /* one a line, NULL: no key is needed; under key_lock */
 };
 
 typedef enum { SERVE_LOADING, SERVE_READY, SERVE_DRAINING } serve_phase;
@@ -235,7 +242,7 @@ json_t *serve_token_bytes(serve *s, int32_t token);
 /* "chatcmpl-" and 24 random letters and digits. */
 void serve_new_id(const char *prefix, char out[64]);
 
-/* ---- log and metrics (log.c, metrics.c) ------------------------------------------------------------------------------- */
+/* ---- log ------------------------------------------------------------------------------- */
 
 /* One line on standard error, in the form that --log-format asks for; level: "info", "warn", "error". */
 void serve_log(serve *s, const char *level, const char *fmt, ...) IE_PRINTF(3, 4);

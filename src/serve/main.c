@@ -1,0 +1,186 @@
+/* ie-serve: options, loading, signals, the end. */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../app/opt.h"
+#include "serve.h"
+
+#define AT(field) offsetof(serve_opts, field)
+#define KEY_FILE_MAX (1u << 20)
+#define EXTRA_THREADS 8 /* connection threads beyond those of running and waiting requests */
+
+static const option table[] = {
+    {O_GROUP, "Server", 0, 0, 0, 0, 0, 0},
+    {O_STR, "--host", 0, "ADDR", AT(host), 0, 0, "address to listen on (default 127.0.0.1)"},
+    {O_INT, "--port", "-p", "N", AT(port), 0, 65535, "port (default 8080; 0: any that is free, printed)"},
+    {O_STR, "--api-key", 0, "KEY", AT(api_key), 0, 0, "requests need this key: Authorization: Bearer KEY"},
+    {O_STR, "--api-key-file", 0, "FILE", AT(api_key_file), 0, 0, "keys, one a line; read again on SIGHUP"},
+    {O_STR, "--cors-origins", 0, "LIST", AT(cors_origins), 0, 0, "origins that browsers may call from, by commas; * is any"},
+    {O_STR, "--alias", 0, "NAME", AT(alias), 0, 0, "the model's name for clients (default: the one in the file)"},
+    {O_INT, "--queue", 0, "N", AT(queue), 1, 10000, "requests that may wait for a slot; beyond: 503 (default 64)"},
+    {O_INT, "--max-body", 0, "MB", AT(max_body_mb), 1, 1024, "largest request (default 32)"},
+    {O_INT, "--drain", 0, "SECONDS", AT(drain_s), 0, 86400, "time for running requests after SIGTERM (default 30)"},
+    {O_STR, "--log-format", 0, "FORM", AT(log_format), 0, 0, "text or json (default text)"},
+    {O_FLAG, "--quiet", "-q", 0, AT(quiet), 0, 0, "no line for each request"},
+    {O_GROUP, "Model", 0, 0, 0, 0, 0, 0},
+    {O_INT, "--parallel", "-np", "N", AT(parallel), 1, 64, "slots: requests that run at once (default 8)"},
+    {O_INT, "--ctx", "-c", "N", AT(ctx), 1, 1048576, "positions of each slot (default: the model's, at most 8192)"},
+    {O_INT, "--max-tokens", "-n", "N", AT(max_tokens), -1, 1048576, "a request's limit where it names none (default -1: the context)"},
+    {O_STR, "--chat-template-file", 0, "FILE", AT(template_file), 0, 0, "use this chat template instead of the model's"},
+    {O_STR, "--system", 0, "TEXT", AT(system), 0, 0, "system message for chats that have none"},
+    {O_GROUP, "Engine", 0, 0, 0, 0, 0, 0},
+    {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto, cpu, gpu, hip or cuda (default auto)"},
+    {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads of the engine (default: the cores that the process may use)"},
+    {O_INT, "--chunk", 0, "N", AT(chunk), 1, 512, "prompt tokens per step at most (default 512)"},
+    {O_FLOAT, "--slice", 0, "MS", AT(slice_ms), 1, 10000, "time that a slice of prompts may take (default 25)"},
+    {O_FLAG, "--no-cache", 0, 0, AT(no_cache), 0, 0, "reuse no prefixes"},
+    {O_INT, "--cache-states", 0, "MB", AT(cache_mb), 0, 1048576, "memory for recurrent states of prefixes (default 512)"},
+    {O_FLAG, "--version", 0, 0, AT(version), 0, 0, "print the version"},
+    {O_FLAG, "--help", "-h", 0, AT(help), 0, 0, "this text"},
+};
+static const opt_table options = {"ie-serve", table, sizeof table / sizeof *table, AT(model)};
+
+static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
+    *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .log_format = "text", .parallel = 8,
+                      .max_tokens = -1, .backend = "auto", .slice_ms = 25, .cache_mb = 512};
+    ie_status st = opt_parse(&options, argc, argv, o, err);
+    if (st || o->help || o->version) return st;
+    if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-serve MODEL.gguf [options], ie-serve --help for more");
+    if (strcmp(o->log_format, "text") && strcmp(o->log_format, "json"))
+        return ie_fail(err, IE_E_ARG, "option --log-format is '%s', allowed are text and json", o->log_format);
+    return IE_OK;
+}
+
+static ie_status read_text(const char *path, size_t max, ie_buf *out, ie_error *err) {
+    FILE *f = fopen(path, "rb");
+    char part[4096];
+    if (!f) return ie_fail(err, IE_E_IO, "file '%s': %s", path, strerror(errno));
+    bool ok = ie_buf_add(out, "", 0, err);
+    for (size_t n; ok && (n = fread(part, 1, sizeof part, f)) > 0;) ok = out->len <= max && ie_buf_add(out, part, n, err);
+    if (ferror(f)) ok = false;
+    fclose(f);
+    return ok ? IE_OK : ie_fail(err, IE_E_IO, "file '%s' could not be read, or is larger than %zu bytes", path, max);
+}
+
+/* The keys of --api-key and --api-key-file. On failure those in use stay. */
+static ie_status read_keys(serve *s, ie_error *err) {
+    ie_buf b = {0};
+    if (!s->opts.api_key && !s->opts.api_key_file) return IE_OK;
+    ie_status st = s->opts.api_key_file ? read_text(s->opts.api_key_file, KEY_FILE_MAX, &b, err) : IE_OK;
+    if (!st && s->opts.api_key && !ie_buf_printf(&b, err, "\n%s\n", s->opts.api_key)) st = IE_E_NOMEM;
+    if (st) {
+        ie_buf_free(&b);
+        return st;
+    }
+    pthread_mutex_lock(&s->key_lock);
+    free(s->keys);
+    s->keys = b.data;
+    pthread_mutex_unlock(&s->key_lock);
+    return IE_OK;
+}
+
+#define DEFAULT_CTX 8192
+
+static ie_status load(serve *s, ie_error *err) {
+    serve_opts *o = &s->opts;
+    ie_buf t = {0};
+    if (o->template_file) {
+        ie_status st = read_text(o->template_file, 16u << 20, &t, err);
+        if (st) return st;
+        s->template_text = t.data;
+        s->template_len = t.len;
+    }
+    s->model = ie_model_open(o->model, &(ie_model_params){.backend = o->backend, .threads = o->threads}, err);
+    if (!s->model) return err->code;
+    ie_model_get_info(s->model, &s->info);
+    s->model_id = o->alias ? o->alias : s->info.name;
+    int32_t n = o->ctx ? o->ctx : s->info.n_ctx_train < DEFAULT_CTX ? s->info.n_ctx_train : DEFAULT_CTX;
+    ie_ctx_params p = {.n_ctx = n, .n_seq = o->parallel, .chunk = o->chunk, .cache_bytes = (uint64_t)o->cache_mb << 20};
+    ie_ctx *c = ie_ctx_new(s->model, &p, err);
+    if (!c) return err->code;
+    s->n_ctx = ie_ctx_size(c);
+    s->sched = serve_sched_new(s, c, err);
+    return s->sched ? IE_OK : err->code;
+}
+
+static ie_status listen_now(serve *s, ie_error *err) {
+    const serve_opts *o = &s->opts;
+    http_config h = {.host = o->host, .port = o->port, .max_header = 64u << 10, .max_body = (size_t)o->max_body_mb << 20,
+                     .threads = o->parallel + o->queue + EXTRA_THREADS, .waiting = 2 * o->queue, .connections = 4096, .read_s = 30, .idle_s = 75,
+                     .write_s = 60, .quick = serve_quick, .handle = serve_handle, .user = s};
+    s->http = http_start_server(&h, err);
+    return s->http ? IE_OK : err->code;
+}
+
+/* Until SIGTERM or SIGINT; then what runs may end, until the time is up or a second signal comes. */
+static void wait_for_end(serve *s, const sigset_t *set) {
+    ie_error err;
+    for (int sig = 0; sigwait(set, &sig) == 0 && sig == SIGHUP;) {
+        if (read_keys(s, &err)) serve_log(s, "error", "keys not read again: %s", err.msg);
+        else serve_log(s, "info", "keys read again");
+    }
+    serve_log(s, "info", "shutting down: no new requests, running ones may end within %d s", s->opts.drain_s);
+    s->phase = SERVE_DRAINING;
+    serve_sched_drain(s->sched);
+    double end = ie_now() + s->opts.drain_s;
+    struct timespec step = {.tv_nsec = 50000000};
+    while (http_busy(s->http) && ie_now() < end)
+        if (sigtimedwait(set, NULL, &step) > 0) break;
+    http_stop_listening(s->http);
+}
+
+static ie_status run(serve *s, ie_error *err) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* all threads; wait_for_end takes them */
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    mallopt(M_ARENA_MAX, 4); /* connection threads need no heaps of their own */
+    s->started = (int64_t)time(NULL);
+    ie_status st = read_keys(s, err);
+    if (!st) st = listen_now(s, err);
+    if (!st) printf("listening on http://%s:%d\n", s->opts.host, http_port(s->http)), fflush(stdout);
+    if (!st) st = load(s, err);
+    if (!st) {
+        s->phase = SERVE_READY;
+        serve_log(s, "info", "%s is ready: %d slots of %d positions, %s", s->model_id, s->opts.parallel, s->n_ctx, s->info.backend);
+        wait_for_end(s, &set);
+    }
+    /* Handlers wait for the scheduler's last events: it ends first, but is freed after them. */
+    serve_sched_stop(s->sched);
+    http_free_server(s->http);
+    serve_sched_free(s->sched);
+    ie_model_close(s->model);
+    free(s->template_text);
+    free(s->keys);
+    return st;
+}
+
+int main(int argc, char **argv) {
+    ie_error err = {0};
+    serve s = {.key_lock = PTHREAD_MUTEX_INITIALIZER};
+    signal(SIGPIPE, SIG_IGN);
+    ie_status st = parse(argc, argv, &s.opts, &err);
+    if (!st && s.opts.help) {
+        puts("usage: ie-serve MODEL.gguf [options]");
+        opt_help(&options, stdout);
+    } else if (!st && s.opts.version) {
+        puts("ie-serve " IE_VERSION);
+    } else if (!st) {
+        st = run(&s, &err);
+    }
+    if (st) fprintf(stderr, "ie-serve: %s\n", err.msg);
+    return st ? 1 : 0;
+}

@@ -1,0 +1,76 @@
+/* Answers: JSON, errors in OpenAI's form, server-sent events. */
+#include <string.h>
+
+#include "serve.h"
+
+static const struct {
+    ie_status code;
+    int status;
+} statuses[] = {{IE_E_ARG, 400}, {IE_E_FORMAT, 400}, {IE_E_UNSUPPORTED, 501}, {IE_E_FULL, 503}, {IE_E_NOMEM, 503},
+                {IE_E_CANCELLED, 499}, {IE_E_NUMERIC, 500}, {IE_E_DEVICE, 500}, {IE_E_IO, 500}};
+
+int serve_status_of(const ie_error *err) {
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (statuses[i].code == err->code) return statuses[i].status;
+    return 500;
+}
+
+static const char *type_of(int status) {
+    static const struct {
+        int status;
+        const char *type;
+    } types[] = {{400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
+                 {405, "invalid_request_error"}, {413, "invalid_request_error"}, {501, "not_supported_error"}, {503, "unavailable_error"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].status == status) return types[i].type;
+    return "server_error";
+}
+
+json_t *serve_error_json(int status, const ie_error *err) {
+    if (!status) status = serve_status_of(err);
+    return json_pack("{s:{s:i, s:s, s:s, s:n}}", "error", "code", status, "message", err->msg, "type", type_of(status), "param");
+}
+
+static void send_json(serve_call *c, int status, const json_t *obj) {
+    ie_buf b = {0};
+    if (obj && serve_json_dump(obj, &b, NULL)) http_send(c->http, status, "application/json", b.data, b.len);
+    else http_send(c->http, 503, "text/plain", "no memory\n", 10);
+    ie_buf_free(&b);
+}
+
+void serve_reply_json(serve_call *c, int status, json_t *obj) {
+    send_json(c, status, obj);
+    json_decref(obj);
+}
+
+void serve_reply_text(serve_call *c, int status, const char *type, const char *text) { http_send(c->http, status, type, text, strlen(text)); }
+
+void serve_reply_error(serve_call *c, int status, const ie_error *err) {
+    if (!status) status = serve_status_of(err);
+    if (status == 503) http_set_header(c->http, "Retry-After", "1");
+    serve_reply_json(c, status, serve_error_json(status, err));
+}
+
+/* ---- server-sent events ------------------------------------------------------------------------------------------------ */
+
+void serve_sse_begin(serve_call *c) {
+    http_set_header(c->http, "Cache-Control", "no-cache");
+    http_set_header(c->http, "X-Accel-Buffering", "no"); /* reverse proxies must pass events on at once */
+    http_begin(c->http, 200, "text/event-stream; charset=utf-8");
+}
+
+bool serve_sse(serve_call *c, const char *name, json_t *obj) {
+    ie_buf b = {0};
+    bool ok = obj && (!name || ie_buf_printf(&b, NULL, "event: %s\n", name)) && ie_buf_add(&b, "data: ", 6, NULL) &&
+              serve_json_dump(obj, &b, NULL) && ie_buf_add(&b, "\n\n", 2, NULL) && http_write(c->http, b.data, b.len);
+    ie_buf_free(&b);
+    json_decref(obj);
+    return ok;
+}
+
+bool serve_sse_raw(serve_call *c, const char *data) {
+    ie_buf b = {0};
+    bool ok = ie_buf_printf(&b, NULL, "data: %s\n\n", data) && http_write(c->http, b.data, b.len);
+    ie_buf_free(&b);
+    return ok;
+}

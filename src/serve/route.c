@@ -1,0 +1,162 @@
+/* Which handler a request goes to, and what is checked before it: key, origin, readiness, body. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "serve.h"
+
+static const serve_route *const tables[] = {serve_routes_openai, serve_routes_llama};
+
+/* *known: another method exists for the path. */
+static const serve_route *find(const http_req *r, bool *known) {
+    const char *method = !strcmp(r->method, "HEAD") ? "GET" : r->method;
+    *known = false;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const serve_route *row = tables[t]; row->path; row++) {
+            if (strcmp(row->path, r->path)) continue;
+            *known = true;
+            if (!strcmp(row->method, method)) return row;
+        }
+    return NULL;
+}
+
+/* ---- keys --------------------------------------------------------------------------------------------------------------- */
+
+/* The time depends on the lengths alone. */
+static bool same_key(const char *a, size_t na, const char *b, size_t nb) {
+    unsigned char diff = na != nb;
+    for (size_t i = 0; i < na; i++) diff |= (unsigned char)(a[i] ^ b[nb ? i % nb : 0]);
+    return diff == 0 && na > 0;
+}
+
+/* keys: one a line. Every line is compared. */
+static bool key_in(const char *keys, const char *key) {
+    bool found = false;
+    for (const char *p = keys; *p;) {
+        size_t n = strcspn(p, "\r\n");
+        found |= n > 0 && same_key(key, strlen(key), p, n);
+        p += n + strspn(p + n, "\r\n");
+    }
+    return found;
+}
+
+static bool allowed(serve *s, const http_req *r) {
+    const char *auth = http_header(r, "Authorization"), *key = http_header(r, "x-api-key");
+    pthread_mutex_lock(&s->key_lock);
+    bool open = !s->keys;
+    if (auth && !strncasecmp(auth, "Bearer ", 7)) key = auth + 7;
+    bool ok = open || (key && key_in(s->keys, key));
+    pthread_mutex_unlock(&s->key_lock);
+    return ok;
+}
+
+/* ---- origins -------------------------------------------------------------------------------------------------------------- */
+
+static bool in_list(const char *list, const char *word) {
+    size_t len = strlen(word);
+    for (const char *p = list; *p; p += *p == ',') {
+        size_t n = strcspn(p, ",");
+        if ((n == 1 && *p == '*') || (n == len && !memcmp(p, word, n))) return true;
+        p += n;
+    }
+    return false;
+}
+
+static void cors(serve *s, http_req *r) {
+    const char *origin = http_header(r, "Origin"), *asked = http_header(r, "Access-Control-Request-Headers");
+    if (!origin || !s->opts.cors_origins || !in_list(s->opts.cors_origins, origin)) return;
+    http_set_header(r, "Access-Control-Allow-Origin", origin);
+    http_set_header(r, "Vary", "Origin");
+    if (strcmp(r->method, "OPTIONS")) return;
+    http_set_header(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    http_set_header(r, "Access-Control-Allow-Headers", asked ? asked : "Authorization, Content-Type");
+    http_set_header(r, "Access-Control-Max-Age", "86400");
+}
+
+/* ---- one request ------------------------------------------------------------------------------------------------------------ */
+
+static void refuse(serve_call *c, int status, const char *why) {
+    ie_error err;
+    ie_fail(&err, status == 503 ? IE_E_FULL : IE_E_ARG, "%s", why);
+    serve_reply_error(c, status, &err);
+}
+
+/* False: refused, answered. */
+static bool admit(serve_call *c, const serve_route *row, bool known) {
+    char why[300];
+    if (!row) {
+        snprintf(why, sizeof why, known ? "%s is not allowed for %.200s" : "there is no endpoint %s %.200s", c->http->method, c->http->path);
+        refuse(c, known ? 405 : 404, why);
+        return false;
+    }
+    if (!(row->flags & ROUTE_OPEN) && !allowed(c->s, c->http)) {
+        refuse(c, 401, "this server needs an API key: Authorization: Bearer KEY");
+        return false;
+    }
+    if ((row->flags & ROUTE_MODEL) && c->s->phase != SERVE_READY) {
+        refuse(c, 503, c->s->phase == SERVE_LOADING ? "the model is loading" : "the server is shutting down");
+        return false;
+    }
+    ie_error err;
+    if ((row->flags & ROUTE_BODY) && !(c->body = serve_json_parse(c->http->body, c->http->body_len, &err))) {
+        serve_reply_error(c, 400, &err);
+        return false;
+    }
+    return true;
+}
+
+static void log_request(serve *s, const http_req *r) {
+    if (s->opts.quiet) return;
+    serve_log(s, "info", "%s %s %s %d, %llu bytes, %.1f ms", r->peer, r->method, r->path, r->status, (unsigned long long)r->sent,
+              (ie_now() - r->began) * 1e3);
+}
+
+bool serve_quick(void *user, http_req *r) {
+    serve_call c = {.s = user, .http = r};
+    bool known;
+    if (!strcmp(r->method, "OPTIONS")) {
+        cors(c.s, r);
+        http_send(r, 204, "text/plain", NULL, 0);
+        return true;
+    }
+    const serve_route *row = find(r, &known);
+    if (row && !(row->flags & ROUTE_QUICK)) return false;
+    cors(c.s, r);
+    if (admit(&c, row, known)) row->handle(&c);
+    return true;
+}
+
+void serve_handle(void *user, http_req *r) {
+    serve_call c = {.s = user, .http = r};
+    bool known;
+    const serve_route *row = find(r, &known);
+    cors(c.s, r);
+    if (admit(&c, row, known)) row->handle(&c);
+    json_decref(c.body);
+    log_request(c.s, r);
+}
+
+/* ---- log ----------------------------------------------------------------------------------------------------------------------- */
+
+void serve_log(serve *s, const char *level, const char *fmt, ...) {
+    char text[700], when[32];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
+    time_t now = time(NULL);
+    struct tm tm;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    if (strcmp(s->opts.log_format, "json")) {
+        fprintf(stderr, "%s %s %s\n", when, level, text);
+        return;
+    }
+    json_t *line = json_pack("{s:s, s:s, s:o}", "time", when, "level", level, "message", serve_json_text(text, strlen(text)));
+    ie_buf b = {0};
+    if (line && serve_json_dump(line, &b, NULL)) fprintf(stderr, "%s\n", b.data);
+    ie_buf_free(&b);
+    json_decref(line);
+}

@@ -1,0 +1,600 @@
+/* The scheduler: one thread owns the context and takes steps for all requests.
+ *
+ * A step is a decode batch for every running request (16 at a time), then one slice of prompts, bounded in time, so that a long
+ * prompt stops neither the others' streams nor a short prompt. Prompts with few tokens left go first; waiting makes a
+ * prompt count as shorter, so that none waits for ever. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../text/tokenizer.h"
+#include "serve.h"
+
+#define BATCH 16            /* decode tokens of a step */
+#define UNREAD_MAX 256      /* events of a submission; beyond, its jobs pause */
+#define AGEING 0.5          /* a waiting prompt counts as shorter by so much of what could have been evaluated meanwhile */
+#define PAUSE_NS 5000000    /* while all running requests wait for their readers */
+
+typedef struct job {
+    struct job *next;
+    serve_job p;
+    serve_stream *st;
+    uint32_t index;
+    uint64_t id;
+    int32_t *token; /* prompt, then output */
+    size_t cap;
+    int32_t n, done, n_cached, matched, n_predicted; /* done: positions evaluated */
+    ie_stop stop;
+    ie_matcher *x;
+    ie_buf bytes;
+    bool first;
+    double submitted, began, answered; /* in the queue since, in a slot since, first token at */
+} job;
+
+typedef struct unread {
+    struct unread *next;
+    serve_event ev;
+} unread;
+
+struct serve_stream {
+    serve_sched *d;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    unread *first, *last;
+    uint32_t n_unread, n_jobs, n_ended;
+    _Atomic bool cancel;
+};
+
+struct serve_sched {
+    serve *s;
+    ie_ctx *c;
+    const ie_model *m;
+    pthread_t thread;
+    bool started;
+    job **slot; /* [n_slots]: slot i uses sequence i. Engine thread; read by others under the lock */
+    int n_slots;
+    double rate; /* prompt tokens a second */
+    /* under lock */
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    job *queue; /* oldest first */
+    bool stop, drain;
+    uint64_t ids;
+    serve_stats stats;
+};
+
+/* ---- streams ----------------------------------------------------------------------------------------------------------- */
+
+void serve_event_free(serve_event *ev) {
+    free(ev->text);
+    free(ev->top);
+    *ev = (serve_event){0};
+}
+
+/* Takes over what ev points to. Without memory the event is lost, but the reader learns of the job's end. */
+static void deliver(job *j, serve_event *ev) {
+    serve_stream *st = j->st;
+    unread *u = calloc(1, sizeof *u);
+    ev->index = j->index;
+    bool last = ev->kind == SERVE_EV_DONE || ev->kind == SERVE_EV_ERROR;
+    pthread_mutex_lock(&st->lock);
+    if (u) {
+        u->ev = *ev;
+        if (st->first) st->last->next = u;
+        else st->first = u;
+        st->last = u;
+        st->n_unread++;
+    }
+    if (last) st->n_ended++;
+    pthread_cond_signal(&st->more);
+    pthread_mutex_unlock(&st->lock); /* after the last event the stream is no longer touched */
+    if (!u) serve_event_free(ev);
+}
+
+bool serve_next(serve_stream *st, serve_event *ev) {
+    pthread_mutex_lock(&st->lock);
+    while (!st->first && st->n_ended < st->n_jobs) pthread_cond_wait(&st->more, &st->lock);
+    unread *u = st->first;
+    if (u) {
+        st->first = u->next;
+        st->n_unread--;
+        *ev = u->ev;
+    }
+    pthread_mutex_unlock(&st->lock);
+    free(u);
+    return u != NULL;
+}
+
+static void wake(serve_sched *d) {
+    pthread_mutex_lock(&d->lock);
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void serve_cancel(void *arg) {
+    serve_stream *st = arg;
+    st->cancel = true;
+    wake(st->d);
+}
+
+void serve_stream_free(serve_stream *st) {
+    if (!st) return;
+    serve_event ev;
+    pthread_mutex_lock(&st->lock);
+    bool runs = st->n_ended < st->n_jobs;
+    pthread_mutex_unlock(&st->lock);
+    if (runs) serve_cancel(st);
+    while (serve_next(st, &ev)) serve_event_free(&ev);
+    pthread_mutex_destroy(&st->lock);
+    pthread_cond_destroy(&st->more);
+    free(st);
+}
+
+/* ---- jobs -------------------------------------------------------------------------------------------------------------- */
+
+static void free_job(job *j) {
+    if (!j) return;
+    ie_stop_free(&j->stop);
+    ie_matcher_free(j->x);
+    ie_buf_free(&j->bytes);
+    free((void *)(uintptr_t)j->p.sampling.bias);
+    free(j->token);
+    free(j);
+}
+
+static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
+    int32_t n_ctx = ie_ctx_size(d->c);
+    if (p->n_prompt < 1) {
+        ie_fail(err, IE_E_ARG, "the prompt is empty");
+        return NULL;
+    }
+    if (p->n_prompt >= n_ctx) {
+        ie_fail(err, IE_E_ARG, "the request exceeds the context: n_prompt_tokens is %d, n_ctx is %d", p->n_prompt, n_ctx);
+        return NULL;
+    }
+    job *j = ie_calloc(1, sizeof *j, "request", err);
+    if (!j) return NULL;
+    *j = (job){.p = *p, .first = true, .n = p->n_prompt, .submitted = ie_now(), .stop.hit = -1};
+    j->p.sampling.bias = NULL;
+    size_t n_bias = (size_t)(p->sampling.n_bias > 0 ? p->sampling.n_bias : 0);
+    ie_bias *bias = n_bias ? ie_calloc(n_bias, sizeof *bias, "logit_bias", err) : NULL;
+    bool ok = (!n_bias || bias) && ie_grow(&j->token, &j->cap, (size_t)p->n_prompt + 1, sizeof *j->token, "request", err);
+    if (bias) memcpy(bias, p->sampling.bias, n_bias * sizeof *bias);
+    j->p.sampling.bias = bias;
+    if (ok) memcpy(j->token, p->prompt, (size_t)p->n_prompt * sizeof *j->token);
+    ok = ok && ie_stop_init(&j->stop, p->stop, p->n_stop, err) == IE_OK;
+    if (ok && p->grammar) ok = (j->x = ie_matcher_new(p->grammar, err)) != NULL;
+    int32_t left = n_ctx - p->n_prompt + 1;
+    const uint64_t *mask;
+    if (p->max_tokens >= 0 && left > p->max_tokens) left = p->max_tokens;
+    if (ok && j->x && left > 0 && ie_matcher_mask(j->x, left, &mask, err)) {
+        if (err->code == IE_E_FULL) err->code = IE_E_ARG; /* the budget is too small for any text of the grammar */
+        ok = false;
+    }
+    if (ok) return j;
+    free_job(j);
+    return NULL;
+}
+
+serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err) {
+    serve_sched *d = s->sched;
+    job *first = NULL, **at = &first;
+    serve_stream *st = ie_calloc(1, sizeof *st, "request", err);
+    bool ok = st != NULL;
+    for (uint32_t i = 0; i < n && ok; i++) {
+        ok = (*at = new_job(d, &jobs[i], err)) != NULL;
+        if (ok) (*at)->index = i, (*at)->st = st, at = &(*at)->next;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        free(jobs[i].prompt);
+        ie_grammar_free(jobs[i].grammar);
+        jobs[i].prompt = NULL;
+        jobs[i].grammar = NULL;
+    }
+    if (ok) {
+        st->d = d;
+        st->n_jobs = n;
+        pthread_mutex_init(&st->lock, NULL);
+        pthread_cond_init(&st->more, NULL);
+        pthread_mutex_lock(&d->lock);
+        if (d->drain) ok = ie_fail(err, IE_E_FULL, "the server is shutting down") == IE_OK;
+        else if (d->stats.n_waiting + (int)n > s->opts.queue)
+            ok = ie_fail(err, IE_E_FULL, "the queue is full: %d requests wait", d->stats.n_waiting) == IE_OK;
+        d->stats.rejected += !ok;
+        if (ok) {
+            job **end = &d->queue;
+            while (*end) end = &(*end)->next;
+            *end = first;
+            for (job *j = first; j; j = j->next) j->id = ++d->ids;
+            d->stats.n_waiting += (int)n;
+            d->stats.requests += n;
+            pthread_cond_signal(&d->work);
+        }
+        pthread_mutex_unlock(&d->lock);
+    }
+    if (ok) return st;
+    for (job *next; first; first = next) {
+        next = first->next;
+        free_job(first);
+    }
+    free(st);
+    return NULL;
+}
+
+/* ---- the end of a job --------------------------------------------------------------------------------------------------- */
+
+/* Frees the slot, then tells the reader. A failure when err is given. */
+static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_token, const ie_error *err) {
+    job *j = d->slot[slot];
+    double now = ie_now();
+    ie_error none;
+    if (!err && !j->p.no_cache && d->m->gdn.n_layer == 0) ie_prefix_keep(d->c, slot, &none);
+    ie_seq_truncate(d->c, slot, 0, &none);
+    pthread_mutex_lock(&d->lock);
+    d->slot[slot] = NULL;
+    d->stats.n_busy--;
+    d->stats.cancelled += err && err->code == IE_E_CANCELLED;
+    d->stats.errors += err && err->code != IE_E_CANCELLED;
+    d->stats.predicted_tokens += (uint64_t)j->n_predicted;
+    if (j->answered > 0) d->stats.predicted_s += now - j->answered;
+    ie_prefix_get_info(d->c, &d->stats.prefix);
+    pthread_mutex_unlock(&d->lock);
+    serve_event ev = {.kind = err ? SERVE_EV_ERROR : SERVE_EV_DONE, .token = end_token};
+    if (err) ev.err = *err;
+    const char *text = "";
+    size_t n = 0;
+    if (!err && j->stop.hit < 0) ie_stop_flush(&j->stop, &text, &n);
+    if (n && (ev.text = malloc(n))) memcpy(ev.text, text, n), ev.n_text = n;
+    double answered = j->answered > 0 ? j->answered : now;
+    ev.result = (serve_result){.reason = reason, .stop = j->stop.hit, .end_token = end_token, .n_prompt = j->p.n_prompt,
+                               .n_cached = j->n_cached, .n_predicted = j->n_predicted, .queue_s = j->began - j->submitted,
+                               .prompt_s = answered - j->began, .predicted_s = now - answered};
+    deliver(j, &ev);
+    free_job(j);
+}
+
+/* ---- tokens -------------------------------------------------------------------------------------------------------------- */
+
+static ie_status log_probs(serve_sched *d, const job *j, int32_t row, int32_t id, serve_event *ev, ie_error *err) {
+    if (j->p.n_probs < 0) return IE_OK;
+    const float *logits;
+    ie_status st = ie_ctx_logits(d->c, row, &logits, err);
+    if (st) return st;
+    int32_t n = 0, k = j->p.n_probs;
+    if (k && !(ev->top = ie_calloc((size_t)k, sizeof *ev->top, "log-probabilities", err))) return IE_E_NOMEM;
+    st = ie_logprobs(logits, (int32_t)d->m->hp.n_vocab, id, k, &ev->logprob, ev->top, &n, err);
+    ev->n_top = (uint32_t)n;
+    return st;
+}
+
+static ie_status sample(serve_sched *d, job *j, int32_t row, int32_t *id, ie_error *err) {
+    ie_sampling s = j->p.sampling;
+    int32_t left = ie_ctx_size(d->c) - j->n + 1;
+    if (j->p.max_tokens >= 0 && left > j->p.max_tokens - j->n_predicted) left = j->p.max_tokens - j->n_predicted;
+    ie_status st = j->x ? ie_matcher_mask(j->x, left, &s.mask, err) : IE_OK;
+    if (!st) st = ie_ctx_sample(d->c, row, &s, j->token, j->n, (uint64_t)j->n_predicted, id, err);
+    if (!st && j->x) st = ie_matcher_accept(j->x, *id, err);
+    return st;
+}
+
+/* Chooses the next token of a slot from row `row` of the last step, hands it on, and ends the job where it ends. */
+static void next_token(serve_sched *d, int slot, int32_t row) {
+    job *j = d->slot[slot];
+    ie_error err = {0};
+    serve_event ev = {.kind = SERVE_EV_TOKEN};
+    const char *text = "";
+    size_t n = 0;
+    int32_t id = -1;
+    ie_status st = sample(d, j, row, &id, &err);
+    if (!st && !ie_grow(&j->token, &j->cap, (size_t)j->n + 1, sizeof *j->token, "tokens", &err)) st = err.code;
+    if (!st) st = log_probs(d, j, row, id, &ev, &err);
+    if (st) {
+        serve_event_free(&ev);
+        end_job(d, slot, SERVE_STOP_END, -1, &err);
+        return;
+    }
+    if (j->n_predicted == 0) j->answered = ie_now();
+    j->token[j->n++] = id;
+    j->n_predicted++;
+    bool end = (!j->p.ignore_end || j->x) && ie_token_is_end(d->m, id);
+    if (end) {
+        serve_event_free(&ev);
+        end_job(d, slot, SERVE_STOP_END, id, NULL);
+        return;
+    }
+    j->bytes.len = 0;
+    st = ie_tokenizer_decode(d->m->tok, id, j->first, 0, &j->bytes, &err);
+    j->first = false;
+    if (!st) st = ie_stop_add(&j->stop, j->bytes.data ? j->bytes.data : "", j->bytes.len, &text, &n, &err);
+    if (n && (ev.text = malloc(n))) memcpy(ev.text, text, n), ev.n_text = n;
+    ev.token = id;
+    deliver(j, &ev);
+    bool full = j->n >= ie_ctx_size(d->c), out = j->p.max_tokens >= 0 && j->n_predicted >= j->p.max_tokens;
+    if (st) end_job(d, slot, SERVE_STOP_END, -1, &err);
+    else if (j->stop.hit >= 0) end_job(d, slot, SERVE_STOP_STRING, -1, NULL);
+    else if (j->x && ie_matcher_done(j->x)) end_job(d, slot, SERVE_STOP_END, -1, NULL);
+    else if (out || full) end_job(d, slot, out ? SERVE_STOP_LENGTH : SERVE_STOP_CTX, -1, NULL);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------------- */
+
+static bool decoding(const job *j) { return j && j->n_predicted > 0; }
+
+static bool unread_full(job *j) {
+    pthread_mutex_lock(&j->st->lock);
+    bool full = j->st->n_unread >= UNREAD_MAX;
+    pthread_mutex_unlock(&j->st->lock);
+    return full;
+}
+
+/* The next token of each slot in list. After a failure each is tried alone, so that one request's bad numbers are its own. */
+static void decode(serve_sched *d, const int *list, int n) {
+    int32_t token[BATCH], seq[BATCH], pos[BATCH];
+    ie_error err = {0};
+    for (int i = 0; i < n; i++) {
+        const job *j = d->slot[list[i]];
+        seq[i] = list[i], token[i] = j->token[j->n - 1], pos[i] = j->n - 1;
+    }
+    ie_batch b = {.phase = IE_DECODE, .n = n, .token = token, .seq = seq, .pos = pos};
+    ie_status st = ie_eval(d->c, &b, &err);
+    bool again = st && n > 1 && d->m->gdn.n_layer == 0;
+    for (int i = 0; i < n; i++) {
+        if (!st) next_token(d, list[i], i);
+        else if (again) decode(d, &list[i], 1);
+        else end_job(d, list[i], SERVE_STOP_END, -1, &err);
+    }
+    if (st) return;
+    pthread_mutex_lock(&d->lock);
+    d->stats.decode_steps++;
+    d->stats.decode_tokens += (uint64_t)n;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static bool decode_all(serve_sched *d) {
+    int list[BATCH], n = 0;
+    bool any = false;
+    for (int i = 0; i < d->n_slots; i++) {
+        if (decoding(d->slot[i]) && !unread_full(d->slot[i])) list[n++] = i;
+        if (n == 0 || (n < BATCH && i + 1 < d->n_slots)) continue;
+        decode(d, list, n);
+        any = true;
+        n = 0;
+    }
+    return any;
+}
+
+static double score(const serve_sched *d, const job *j, double now) {
+    return (double)(j->p.n_prompt - j->done) - AGEING * d->rate * (now - j->submitted);
+}
+
+/* Tokens of a slot for this slice, at most room: a part of a prompt ends at a multiple of 32, and where recurrent layers want a
+ * state to be kept: before the generation prompt, and where kept pages end without one. */
+static int32_t share(const serve_sched *d, const job *j, int32_t room) {
+    int32_t to = j->p.n_prompt, page = (int32_t)IE_PAGE;
+    if (to - j->done > room) to = (j->done + room) / page * page;
+    if (d->m->gdn.n_layer && !j->p.no_cache) {
+        int32_t cut[2] = {j->p.n_stable / page * page, j->matched};
+        for (int i = 0; i < 2; i++)
+            if (cut[i] > j->done && cut[i] < to) to = cut[i];
+    }
+    return to > j->done ? to - j->done : 0;
+}
+
+typedef struct {
+    int slot;
+    int32_t n;
+} part;
+
+static int plan_slice(serve_sched *d, part *parts) {
+    double now = ie_now();
+    int n = 0;
+    int32_t chunk = d->s->opts.chunk ? d->s->opts.chunk : 512, room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000);
+    room = room / (int32_t)IE_PAGE * (int32_t)IE_PAGE;
+    if (room < (int32_t)IE_PAGE) room = (int32_t)IE_PAGE;
+    if (room > chunk) room = chunk;
+    bool *taken = calloc((size_t)d->n_slots, sizeof *taken);
+    while (taken && room > 0 && n < BATCH) {
+        int best = -1;
+        for (int i = 0; i < d->n_slots; i++)
+            if (d->slot[i] && !decoding(d->slot[i]) && !taken[i] && (best < 0 || score(d, d->slot[i], now) < score(d, d->slot[best], now)))
+                best = i;
+        if (best < 0) break;
+        taken[best] = true;
+        int32_t t = share(d, d->slot[best], room);
+        if (t) parts[n++] = (part){best, t};
+        room -= t;
+    }
+    free(taken);
+    return n;
+}
+
+static bool prefill(serve_sched *d) {
+    static const int32_t max = 512;
+    int32_t token[512], seq[512], pos[512], n = 0, last[BATCH];
+    uint8_t want[512] = {0};
+    part parts[BATCH];
+    int n_parts = plan_slice(d, parts);
+    if (!n_parts) return false;
+    for (int k = 0; k < n_parts; k++) {
+        const job *j = d->slot[parts[k].slot];
+        for (int32_t i = 0; i < parts[k].n && n < max; i++, n++) seq[n] = parts[k].slot, pos[n] = j->done + i, token[n] = j->token[j->done + i];
+        last[k] = n - 1;
+        want[n - 1] = j->done + parts[k].n == j->p.n_prompt;
+    }
+    ie_error err = {0}, none;
+    double start = ie_now();
+    ie_batch b = {.phase = IE_PREFILL, .n = n, .token = token, .seq = seq, .pos = pos, .want_logits = want};
+    ie_status st = ie_eval(d->c, &b, &err);
+    double took = ie_now() - start;
+    if (!st && took > 0) d->rate += 0.2 * ((double)n / took - d->rate);
+    pthread_mutex_lock(&d->lock);
+    d->stats.slices++;
+    d->stats.prompt_tokens += (uint64_t)(st ? 0 : n);
+    d->stats.prompt_s += took;
+    pthread_mutex_unlock(&d->lock);
+    for (int k = 0; k < n_parts; k++) {
+        int slot = parts[k].slot;
+        job *j = d->slot[slot];
+        if (st) {
+            end_job(d, slot, SERVE_STOP_END, -1, &err);
+            continue;
+        }
+        j->done += parts[k].n;
+        if (!j->p.no_cache) ie_prefix_keep(d->c, slot, &none);
+        if (j->p.progress) deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done});
+        if (j->done < j->p.n_prompt) continue;
+        if (j->p.max_tokens == 0) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
+        else next_token(d, slot, last[k]);
+    }
+    return true;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------------------- */
+
+static void end_waiting(job *j, ie_status code, const char *why) {
+    serve_event ev = {.kind = SERVE_EV_ERROR};
+    ie_fail(&ev.err, code, "%s", why);
+    deliver(j, &ev);
+    free_job(j);
+}
+
+/* Under the lock: those whose client has left, or all of them at the end. */
+static void drop_cancelled(serve_sched *d) {
+    for (job **at = &d->queue; *at;) {
+        job *j = *at;
+        if (!d->stop && !j->st->cancel) {
+            at = &j->next;
+            continue;
+        }
+        *at = j->next;
+        d->stats.n_waiting--;
+        d->stats.cancelled++;
+        end_waiting(j, IE_E_CANCELLED, "the request was cancelled");
+    }
+}
+
+/* Under the lock: gives free slots to waiting jobs. */
+static void admit(serve_sched *d) {
+    double now = ie_now();
+    for (int i = 0; i < d->n_slots && d->queue; i++) {
+        if (d->slot[i]) continue;
+        job **best = &d->queue;
+        for (job **at = &d->queue; *at; at = &(*at)->next)
+            if (score(d, *at, now) < score(d, *best, now)) best = at;
+        job *j = *best;
+        *best = j->next;
+        j->next = NULL;
+        j->began = now;
+        d->slot[i] = j;
+        d->stats.n_waiting--;
+        d->stats.n_busy++;
+        ie_error err;
+        if (!j->p.no_cache && !ie_prefix_attach(d->c, i, j->token, j->p.n_prompt, &j->n_cached, &j->matched, &err)) j->done = j->n_cached;
+        d->stats.cached_tokens += (uint64_t)j->n_cached;
+        if (!d->s->opts.quiet && !j->p.no_cache && j->matched > j->n_cached)
+            serve_log(d->s, "info", "request %llu: %d of %d prompt tokens reused; pages match up to %d, but no recurrent state was kept there",
+                      (unsigned long long)j->id, j->n_cached, j->p.n_prompt, j->matched);
+    }
+}
+
+static void drop_running(serve_sched *d) {
+    ie_error err;
+    ie_fail(&err, IE_E_CANCELLED, "the request was cancelled");
+    for (int i = 0; i < d->n_slots; i++)
+        if (d->slot[i] && (d->stop || d->slot[i]->st->cancel)) end_job(d, i, SERVE_STOP_END, -1, &err);
+}
+
+static void *engine_thread(void *arg) {
+    serve_sched *d = arg;
+    for (;;) {
+        drop_running(d);
+        pthread_mutex_lock(&d->lock);
+        drop_cancelled(d);
+        while (!d->stop && !d->queue && d->stats.n_busy == 0) pthread_cond_wait(&d->work, &d->lock);
+        drop_cancelled(d);
+        bool stop = d->stop && d->stats.n_busy == 0;
+        if (!d->stop) admit(d);
+        pthread_mutex_unlock(&d->lock);
+        if (stop) return NULL;
+        bool did = decode_all(d);
+        did = prefill(d) || did;
+        if (did) continue;
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += PAUSE_NS;
+        if (t.tv_nsec >= 1000000000) t.tv_nsec -= 1000000000, t.tv_sec++;
+        pthread_mutex_lock(&d->lock);
+        pthread_cond_timedwait(&d->work, &d->lock, &t);
+        pthread_mutex_unlock(&d->lock);
+    }
+}
+
+/* ---- start and end --------------------------------------------------------------------------------------------------------- */
+
+serve_sched *serve_sched_new(serve *s, ie_ctx *ctx, ie_error *err) {
+    serve_sched *d = ie_calloc(1, sizeof *d, "scheduler", err);
+    if (!d) {
+        ie_ctx_free(ctx);
+        return NULL;
+    }
+    *d = (serve_sched){.s = s, .c = ctx, .m = ie_ctx_model(ctx), .n_slots = s->opts.parallel, .rate = 1000};
+    d->stats.n_slots = d->n_slots;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->work, NULL);
+    ie_prefix_get_info(ctx, &d->stats.prefix);
+    d->slot = ie_calloc((size_t)d->n_slots, sizeof(job *), "slots", err);
+    if (d->slot) d->started = !pthread_create(&d->thread, NULL, engine_thread, d);
+    if (d->started) return d;
+    if (d->slot) ie_fail(err, IE_E_NOMEM, "the engine thread could not be started");
+    serve_sched_free(d);
+    return NULL;
+}
+
+void serve_sched_drain(serve_sched *d) {
+    pthread_mutex_lock(&d->lock);
+    d->drain = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void serve_sched_stop(serve_sched *d) {
+    if (!d || !d->started) return;
+    pthread_mutex_lock(&d->lock);
+    d->stop = d->drain = true;
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->lock);
+    pthread_join(d->thread, NULL);
+    d->started = false;
+}
+
+void serve_sched_free(serve_sched *d) {
+    if (!d) return;
+    serve_sched_stop(d);
+    ie_ctx_free(d->c);
+    free(d->slot);
+    pthread_mutex_destroy(&d->lock);
+    pthread_cond_destroy(&d->work);
+    free(d);
+}
+
+void serve_get_stats(serve *s, serve_stats *out) {
+    serve_sched *d = s->sched;
+    pthread_mutex_lock(&d->lock);
+    *out = d->stats;
+    pthread_mutex_unlock(&d->lock);
+}
+
+int serve_get_slots(serve *s, serve_slot *out, int cap) {
+    serve_sched *d = s->sched;
+    pthread_mutex_lock(&d->lock);
+    int n = d->n_slots < cap ? d->n_slots : cap;
+    for (int i = 0; i < n; i++) {
+        const job *j = d->slot[i]; /* freed only after it left the slot, under this lock */
+        out[i] = (serve_slot){.id = i, .busy = j != NULL};
+        if (!j) continue;
+        out[i].job = j->id;
+        out[i].n_prompt = j->p.n_prompt;
+        out[i].n_cached = j->n_cached;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}

@@ -1,0 +1,267 @@
+"""ie-serve: answers, streams, batches, the prefix cache, clients that leave, limits, signals."""
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+FIXTURES = pathlib.Path(os.environ.get("IE_FIXTURES", pathlib.Path(__file__).resolve().parents[3] / "shared"))
+QWEN35 = FIXTURES / "models" / "tiny-qwen35-Q8_0.gguf"
+
+
+class Server:
+    def __init__(self, ie, model, *args):
+        self.p = subprocess.Popen([ie.path("ie-serve"), str(model), "--port", "0", *map(str, args)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=ie.env)
+        line = self.p.stdout.readline()
+        assert line.startswith("listening on "), line + self.p.stderr.read()
+        self.port = int(line.rsplit(":", 1)[1])
+        for _ in range(600):
+            if self.get("/health")[0] == 200:
+                return
+            time.sleep(0.1)
+        raise AssertionError("the server did not become ready")
+
+    def request(self, method, path, body=None, headers=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        c.request(method, path, data, headers or {})
+        r = c.getresponse()
+        text = r.read()
+        c.close()
+        return r.status, dict(r.getheaders()), text
+
+    def get(self, path, **kw):
+        status, _, text = self.request("GET", path, **kw)
+        return status, text
+
+    def post(self, path, body, **kw):
+        status, _, text = self.request("POST", path, body, **kw)
+        return status, json.loads(text)
+
+    def ok(self, path, body):
+        status, obj = self.post(path, body)
+        assert status == 200, obj
+        return obj
+
+    def chat(self, text, **kw):
+        return self.ok("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], "temperature": 0, **kw})
+
+    def stream(self, path, body):
+        status, headers, text = self.request("POST", path, {**body, "stream": True})
+        assert status == 200 and headers["Content-Type"].startswith("text/event-stream"), text
+        events = [e.removeprefix("data: ") for e in text.decode().split("\n\n") if e]
+        return events
+
+    def metric(self, name):
+        for line in self.get("/metrics")[1].decode().splitlines():
+            if line.startswith(f"ie_{name} "):
+                return float(line.split()[1])
+        raise AssertionError(name)
+
+    def raw(self, data):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        s.sendall(data)
+        return s
+
+    def stop(self):
+        self.p.send_signal(signal.SIGTERM)
+        out, err = self.p.communicate(timeout=60)
+        assert self.p.returncode == 0, err
+        return err
+
+
+def text_of(obj):
+    return obj["choices"][0]["message"]["content"]
+
+
+@pytest.fixture(scope="module")
+def smol(ie, smollm2):
+    s = Server(ie, smollm2, "--parallel", 16, "--ctx", 2048, "--queue", 64, "--cors-origins", "https://a.example", "--quiet")
+    yield s
+    s.stop()
+
+
+def wait_until(condition, what):
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def test_same_text_as_ie_run(ie, smol, smollm2):
+    want = ie.run(smollm2, "-p", "Name three colours.", "-n", 24, "-q").stdout.rstrip("\n")
+    assert text_of(smol.chat("Name three colours.", max_tokens=24)).rstrip() == want.rstrip()
+
+
+def test_stream_is_the_whole_answer(smol):
+    body = {"messages": [{"role": "user", "content": "Write a line with emoji: \U0001F600\U0001F680"}], "temperature": 0, "max_tokens": 40,
+            "stream_options": {"include_usage": True}}
+    whole = smol.ok("/v1/chat/completions", body)
+    events = smol.stream("/v1/chat/completions", body)
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(e) for e in events[:-1]]
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in chunks if c["choices"]) == text_of(whole)
+    assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == whole["choices"][0]["finish_reason"]
+    assert chunks[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"]
+
+
+def test_stop_string_within_tokens(smol):
+    whole = text_of(smol.chat("Count from one to ten.", max_tokens=40))
+    stop = whole[10:14]
+    got = smol.chat("Count from one to ten.", max_tokens=40, stop=[stop, "never appears"])
+    assert text_of(got) == whole[:whole.index(stop)]
+    assert got["choices"][0]["finish_reason"] == "stop"
+
+
+def test_equal_alone_and_under_load(smol):
+    """cache_prompt false: the text depends on the request alone."""
+    jobs = [{"prompt": f"Story {i}: " + "the old road went on. " * (i * 5 % 60), "max_tokens": 8 + i, "temperature": 0 if i % 2 else 0.8, "seed": i,
+             "cache_prompt": False} for i in range(16)]
+    alone = [smol.ok("/v1/completions", j)["choices"][0]["text"] for j in jobs]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(lambda j: smol.ok("/v1/completions", j)["choices"][0]["text"], jobs))
+    assert together == alone
+
+
+def test_choices_seeds_logprobs(smol):
+    body = {"prompt": "The sky is", "max_tokens": 6, "temperature": 1, "seed": 3, "n": 3, "logprobs": 2, "echo": True}
+    a, b = smol.ok("/v1/completions", body), smol.ok("/v1/completions", body)
+    assert [c["text"] for c in a["choices"]] == [c["text"] for c in b["choices"]]
+    assert len({c["text"] for c in a["choices"]}) > 1
+    assert all(c["text"].startswith("The sky is") for c in a["choices"])
+    probs = a["choices"][0]["logprobs"]
+    assert len(probs["tokens"]) == 6 and all(x <= 0 for x in probs["token_logprobs"])
+    greedy = smol.chat("Hi", max_tokens=3, logprobs=True, top_logprobs=2)["choices"][0]["logprobs"]["content"]
+    assert all(t["token"] == t["top_logprobs"][0]["token"] for t in greedy)
+
+
+def test_second_turn_evaluates_new_tokens_only(smol):
+    first = [{"role": "user", "content": "Remember this text. " + "It was a long day in the harbour. " * 120}]
+    a = smol.ok("/v1/chat/completions", {"messages": first, "temperature": 0, "max_tokens": 16})
+    second = first + [{"role": "assistant", "content": text_of(a)}, {"role": "user", "content": "Go on."}]
+    b = smol.ok("/v1/chat/completions", {"messages": second, "temperature": 0, "max_tokens": 4})
+    common = a["usage"]["prompt_tokens"]
+    assert b["usage"]["prompt_tokens"] - b["usage"]["prompt_tokens_details"]["cached_tokens"] <= b["usage"]["prompt_tokens"] - common + 31
+    none = smol.ok("/v1/chat/completions", {"messages": second, "temperature": 0, "max_tokens": 4, "cache_prompt": False})
+    assert none["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert text_of(none) == text_of(b)
+
+
+def test_recurrent_model_reuses_prefixes(ie):
+    if not QWEN35.exists():
+        pytest.skip(f"{QWEN35} is missing")
+    s = Server(ie, QWEN35, "--parallel", 4, "--quiet")
+    try:
+        first = [{"role": "user", "content": "Once there was a little fox. " * 40}]
+        a = s.ok("/v1/chat/completions", {"messages": first, "temperature": 0, "max_tokens": 8})
+        again = s.ok("/v1/chat/completions", {"messages": first, "temperature": 0, "max_tokens": 8})
+        used = again["usage"]
+        assert used["prompt_tokens"] - used["prompt_tokens_details"]["cached_tokens"] <= 40 + 31
+        assert text_of(again) == text_of(a)  # states are those that the whole prompt would have given
+        second = first + [{"role": "assistant", "content": text_of(a)}, {"role": "user", "content": "And then?"}]
+        b = s.ok("/v1/chat/completions", {"messages": second, "temperature": 0, "max_tokens": 8})
+        assert b["usage"]["prompt_tokens_details"]["cached_tokens"] >= used["prompt_tokens_details"]["cached_tokens"] > 0
+        fresh = s.ok("/v1/chat/completions", {"messages": second, "temperature": 0, "max_tokens": 8, "cache_prompt": False})
+        assert text_of(fresh) == text_of(b)
+    finally:
+        s.stop()
+
+
+def test_clients_that_leave_free_their_slots(smol):
+    before = smol.metric("kv_pages_free") + smol.metric("kv_pages_kept")
+    body = json.dumps({"prompt": "Tell me everything. " * 50, "max_tokens": 1500, "ignore_eos": True, "stream": True, "cache_prompt": False}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    socks = [smol.raw(head + body) for _ in range(40)]
+    wait_until(lambda: smol.metric("requests_processing") == 16 and smol.metric("requests_waiting") == 24, "all are taken")
+    for s in socks:
+        s.close()
+    wait_until(lambda: smol.metric("requests_processing") + smol.metric("requests_waiting") == 0, "all are gone")
+    assert smol.metric("requests_cancelled_total") >= 40
+    assert smol.metric("kv_pages_free") + smol.metric("kv_pages_kept") == before
+
+
+def test_constrained_output(smol):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "age"],
+              "additionalProperties": False}
+    for max_tokens in (24, 60):
+        got = text_of(smol.chat("A person as JSON.", max_tokens=max_tokens, response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": schema}}))
+        assert set(json.loads(got)) == {"name", "age"}
+    assert text_of(smol.chat("Yes or no?", grammar='root ::= "yes" | "no"', max_tokens=8)) in ("yes", "no")
+    assert smol.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "grammar": "root ::= ("})[0] == 400
+
+
+@pytest.mark.parametrize("body,word", [
+    (b"{", "JSON"), (b"[]", "object"), (b'{"messages": [], "messages": []}', "duplicate"), (b'{"messages": "x"}', "messages"), (b"{}", "messages"),
+    (b'{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', "temperature"),
+    (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 99999999999999999999}', "JSON"),
+    (b'{"messages": [{"role": "user", "content": "x"}], "n": 0}', "'n'"), (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON"),
+    (b'{"messages": [{"role": "user", "content": "\xff"}]}', "JSON"), (b"[" * 100000, "nested"), (b"\n" * 1000000, "JSON"),
+    (b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}', "image_url"),
+    (json.dumps({"messages": [{"role": "user", "content": "word " * 4000}]}).encode(), "n_ctx"),
+])
+def test_bad_requests(smol, body, word):
+    status, obj = smol.post("/v1/chat/completions", body)
+    assert status == 400 and word in obj["error"]["message"], obj
+
+
+def test_nul_and_special_text(smol):
+    smol.ok("/v1/chat/completions", {"messages": [{"role": "user", "content": "a\0b<|im_end|>"}], "max_tokens": 1})
+    plain = smol.ok("/tokenize", {"content": "<|im_end|>", "parse_special": False})["tokens"]
+    assert len(plain) > 1 and len(smol.ok("/tokenize", {"content": "<|im_end|>"})["tokens"]) == 1
+    assert smol.ok("/detokenize", {"tokens": plain})["content"] == "<|im_end|>"
+
+
+def test_other_endpoints(smol):
+    assert smol.get("/nowhere")[0] == 404 and smol.get("/v1/completions")[0] == 405
+    models = json.loads(smol.get("/v1/models")[1])
+    assert models["data"][0]["context_length"] == 2048
+    assert "<|im_start|>" in smol.ok("/apply-template", {"messages": [{"role": "user", "content": "x"}]})["prompt"]
+    got = smol.ok("/completion", {"prompt": "Once upon a time", "n_predict": 5, "temperature": 0})
+    assert got["tokens_predicted"] == 5 and got["timings"]["predicted_n"] == 5
+    assert len(json.loads(smol.get("/slots")[1])) == 16
+    status, headers, _ = smol.request("OPTIONS", "/v1/models", headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
+    assert status == 204 and headers["Access-Control-Allow-Origin"] == "https://a.example"
+    assert "Access-Control-Allow-Origin" not in smol.request("OPTIONS", "/v1/models", headers={"Origin": "https://b.example"})[1]
+
+
+def test_slow_clients_do_not_matter(smol):
+    socks = [smol.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Le") for _ in range(200)]
+    assert smol.get("/health")[0] == 200
+    smol.chat("Hi", max_tokens=2)
+    for s in socks:
+        s.close()
+
+
+def test_keys_signals_and_drain(ie, tiny, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("first\nsecond\n")
+    s = Server(ie, tiny("q8_0"), "--api-key-file", keys, "--parallel", 2)
+    assert s.get("/v1/models")[0] == 401 and s.get("/health")[0] == 200
+    assert s.get("/v1/models", headers={"Authorization": "Bearer second"})[0] == 200
+    assert s.get("/v1/models", headers={"Authorization": "Bearer secon"})[0] == 401
+    keys.write_text("third\n")
+    s.p.send_signal(signal.SIGHUP)
+    wait_until(lambda: s.get("/v1/models", headers={"Authorization": "Bearer third"})[0] == 200, "the new key")
+    assert s.get("/v1/models", headers={"Authorization": "Bearer second"})[0] == 401
+    body = json.dumps({"prompt": "abc", "max_tokens": 300, "ignore_eos": True}).encode()
+    sock = s.raw(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer third\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    answer = sock.makefile("rb")
+    time.sleep(0.05)
+    err = s.stop()
+    assert b"200" in answer.readline() and "shutting down" in err
+
+
+def test_command_line(ie, tmp_path):
+    assert ie.run("--help", program="ie-serve").stdout.startswith("usage: ie-serve")
+    r = ie.run(tmp_path / "none.gguf", "--port", "0", program="ie-serve", check=False)
+    assert r.returncode == 1 and r.stderr.startswith("ie-serve: ") and "none.gguf" in r.stderr
+    r = ie.run("--prot", "1", program="ie-serve", check=False)
+    assert r.returncode == 1 and "unknown option '--prot'; ie-serve --help" in r.stderr
