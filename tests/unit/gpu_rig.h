@@ -38,26 +38,35 @@ static bool dev_path(const char *env, const char *name, char out[PATH_MAX]) {
     return false;
 }
 
-static const char *dev_open(gpu_dev *d) {
-    static char path[PATH_MAX];
-    ie_error err = {0};
-    if (!dev_path("IE_GPU_LIB", "/sim/libamdhip64.so", path)) return "no simulator (make sim)";
-    if (!dlopen(path, RTLD_NOW | RTLD_GLOBAL)) return dlerror(); /* by this name the driver then finds it */
-    if (!dev_path("IE_HSACO", "/ie_kernels.hsaco", path)) return "no build/ie_kernels.hsaco (make kernels)";
+/* A file with a NUL behind it. Owned by the caller. */
+static void *dev_file(const char *path) {
     FILE *f = fopen(path, "rb");
     fseek(f, 0, SEEK_END);
     long n = ftell(f);
     rewind(f);
-    void *image = malloc((size_t)n);
-    bool ok = fread(image, 1, (size_t)n, f) == (size_t)n;
+    char *p = calloc(1, (size_t)n + 1u);
+    bool ok = fread(p, 1, (size_t)n, f) == (size_t)n;
     fclose(f);
-    d->drv = ok ? gpu_driver_open(GPU_HIP, -1, &err) : NULL;
-    if (!d->drv || gpu_bind(d->drv, &err) || gpu_stream_new(d->drv, &d->stream, &err) || gpu_module_load(d->drv, image, "kernels", &d->module, &err)) {
-        snprintf(path, sizeof path, "%s", err.msg);
-        return path;
-    }
+    return ok ? p : NULL;
+}
+
+/* IE_GPU_TEST=cuda: an NVIDIA card; else HIP. NULL, or why there is no device. */
+static const char *dev_open(gpu_dev *d) {
+    static char path[PATH_MAX];
+    ie_error err = {0};
+    const char *which = getenv("IE_GPU_TEST");
+    bool cuda = which && !strcmp(which, "cuda");
+    if (!cuda && !dev_path("IE_GPU_LIB", "/sim/libamdhip64.so", path)) return "no simulator (make sim)";
+    if (!cuda && !dlopen(path, RTLD_NOW | RTLD_GLOBAL)) return dlerror(); /* by this name the driver then finds it */
+    if (!dev_path("IE_HSACO", cuda ? "/ie_kernels.ptx" : "/ie_kernels.hsaco", path)) return "no build/ie_kernels.hsaco or .ptx (make kernels)";
+    void *image = dev_file(path);
+    d->drv = image ? gpu_driver_open(cuda ? GPU_CUDA : GPU_HIP, -1, &err) : NULL;
+    bool ok = d->drv && !gpu_bind(d->drv, &err) && !gpu_stream_new(d->drv, &d->stream, &err) &&
+              !gpu_module_load(d->drv, image, "kernels", &d->module, &err);
     free(image);
-    return NULL;
+    if (ok) return NULL;
+    snprintf(path, sizeof path, "%s", err.msg);
+    return path;
 }
 
 #define GPU_OK(call)                                          \
