@@ -316,13 +316,13 @@ IE_KERNEL(256) ie_attn(ie_abi_attn a) {
     float inv = ie_div(1.0f, sum);
 #pragma unroll
     for (uint32_t j = 0u; j < 4u; j++) {
-        uint32_t d = ie_tid() + 256u * j;
-        if (ie_uniform(d) >= hd) break; /* waves are at multiples of 32 */
+        uint32_t d0 = ie_wave() * 32u + 256u * j, d = d0 + ie_lane();
+        if (d0 >= hd) break;
         float y = o[j] * inv;
         if (a.gated) y = y * ie_sigmoid(d < hd ? query_at(&a, t, head)[hd + d] : 0.0f);
         if (a.out.y && d < hd) a.out.y[(uint64_t)t * a.out.y_ld + head * hd + d] = y;
         if (!a.out.q8) continue;
-        if (ie_q8_put(ie_out_block(&a.out, t, (head * hd + ie_uniform(d)) / IE_BLOCK), y) && ie_lane() == 0u) ie_atomic_max(&a.out.batch->bad, a.out.bad);
+        if (ie_q8_put(ie_out_block(&a.out, t, (head * hd + d0) / IE_BLOCK), y) && ie_lane() == 0u) ie_atomic_max(&a.out.batch->bad, a.out.bad);
     }
 }
 
@@ -382,7 +382,7 @@ IE_INLINE void kv_part(const ie_abi_attn *a, const kv_query *u, uint32_t k, cons
     uint32_t done = 0u;
     ie_release();
     if (lane == 0u) done = ie_atomic_add(count, 1u) + 1u;
-    if (ie_uniform(done) != n) return;
+    if (ie_readlane(done, 0u) != n) return;
     ie_acquire();
     if (lane == 0u) *count = 0u;
     join(a, u->t, u->head, n, 0u, DPL);

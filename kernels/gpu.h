@@ -18,7 +18,11 @@
 
 #define IE_INLINE static inline __attribute__((always_inline))
 #define IE_LDS __attribute__((address_space(3)))
+#if defined(__AMDGCN__)
 #define IE_SCALAR __attribute__((address_space(4)))
+#else
+#define IE_SCALAR __attribute__((address_space(1))) /* NVIDIA's constant space is other memory */
+#endif
 #define ie_scalar(p) ((IE_SCALAR const float *)(p)) /* of floats */
 
 typedef uint32_t ie_u4 __attribute__((ext_vector_type(4)));
@@ -38,7 +42,7 @@ IE_INLINE uint32_t ie_wg_z(void) { return __builtin_amdgcn_workgroup_id_z(); }
 
 /* ---- between lanes ----------------------------------------------------------------------------------------------------- */
 
-/* The first active lane's value, uniform. */
+/* The value, which is the same in all lanes, as a scalar (to take lane 0's value, use ie_readlane). */
 IE_INLINE uint32_t ie_uniform(uint32_t x) { return (uint32_t)__builtin_amdgcn_readfirstlane((int)x); }
 /* Lane l's value; l is uniform, all lanes take part. */
 IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__builtin_amdgcn_readlane((int)x, (int)l); }
@@ -71,7 +75,7 @@ IE_INLINE uint32_t ie_wg_x(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_x
 IE_INLINE uint32_t ie_wg_y(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_y(); }
 IE_INLINE uint32_t ie_wg_z(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z(); }
 
-/* Active lanes only: branches that are uniform keep all of them. */
+/* A hint on AMD, nothing here: the value has to be the same in all lanes already (else ie_readlane). */
 IE_INLINE uint32_t ie_uniform(uint32_t x) { return x; }
 IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm_shfl_sync_idx_i32(-1, (int)x, (int)l, 31); }
 #define ie_xor(x, m) ((uint32_t)__nvvm_shfl_sync_bfly_i32(-1, (int)(x), (m), 31))
