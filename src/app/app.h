@@ -50,6 +50,17 @@ void app_interrupts(bool ours);
 bool app_interrupted(void);
 void app_interrupts_clear(void);
 
+/* ---- terminal.c ---- */
+/* Takes the terminal for --chat, before the model is loaded: what is typed from here on waits for the next line. Does nothing,
+ * and succeeds, where standard input is no terminal. */
+ie_status app_term_open(ie_error *err);
+bool app_term_is_open(void);
+void app_term_close(void); /* gives it back as it was; harmless when not open */
+/* The next line; free() releases. NULL at the end of input, on Ctrl-C (app_interrupted), and with err set for want of memory. */
+char *app_term_line(ie_error *err);
+/* Makes app_term_line look at its flags; to be called by a signal handler after it has set one. */
+void app_term_wake(void);
+
 /* ---- modes ---- */
 ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err);
 ie_status app_chat(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *err);

@@ -1,11 +1,9 @@
 /* --chat: a conversation on the terminal, with line editing and history. Each turn renders the whole conversation; what the
  * context already holds of it is not evaluated again. */
 #include <errno.h>
-#include <editline/readline.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app.h"
 
@@ -50,7 +48,6 @@ static ie_status answer(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_b
     ie_gen_params p = {.sampling = app_sampling(o), .grammar = grammar, .max_tokens = o->n, .stop_at_end = 1, .on_token = on_token,
                        .progress = on_progress, .user = &t};
     ie_gen_result r;
-    app_interrupts_clear();
     if (!st) st = ie_generate(c, 0, ids, (int32_t)n, &p, &r, NULL, err);
     app_bar_clear(bar);
     bool cancelled = st == IE_E_CANCELLED;
@@ -70,9 +67,9 @@ static ie_status start_over(const ie_run_opts *o, json_t *list, ie_error *err) {
     return o->system ? add_message(list, "system", o->system, strlen(o->system), err) : IE_OK;
 }
 
-/* One line: from the editor on a terminal, plainly otherwise. NULL at the end of input; free() releases. */
-static char *read_line(bool tty) {
-    if (tty) return readline("> ");
+/* One line: from the editor on a terminal, plainly otherwise. NULL at the end of input and on Ctrl-C; free() releases. */
+static char *read_line(ie_error *err) {
+    if (app_term_is_open()) return app_term_line(err);
     char *line = NULL;
     size_t cap = 0;
     ssize_t n = getline(&line, &cap, stdin);
@@ -85,13 +82,17 @@ static char *read_line(bool tty) {
 }
 
 static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie_buf *tmpl, ie_grammar *grammar, app_bar *bar, ie_error *err) {
-    bool tty = isatty(STDIN_FILENO) != 0;
     json_t *list = json_array();
     ie_status st = start_over(o, list, err);
-    if (tty && !o->quiet) fputs("Type a message. /new starts over, /quit (or Ctrl-D) ends, Ctrl-C stops an answer.\n", stderr);
+    if (app_term_is_open() && !o->quiet) fputs("Type a message. /new starts over, /quit (or Ctrl-D) ends, Ctrl-C stops an answer.\n", stderr);
     for (char *line; !st; free(line)) {
-        app_interrupts_clear();
-        line = read_line(tty);
+        app_interrupts_clear(); /* nowhere else: a Ctrl-C between the end of a line and its answer is meant for the answer */
+        *err = (ie_error){0};
+        line = read_line(err);
+        if (!line && err->code) {
+            st = err->code;
+            break;
+        }
         if (!line && app_interrupted()) { /* Ctrl-C at the prompt: the line is dropped */
             fputc('\n', stderr);
             clearerr(stdin);
@@ -105,7 +106,6 @@ static ie_status converse(ie_model *m, ie_ctx *c, const ie_run_opts *o, const ie
         if (!strcmp(line, "/new")) {
             st = start_over(o, list, err);
         } else if (*line) {
-            if (tty) add_history(line);
             size_t before = json_array_size(list);
             st = add_message(list, "user", line, strlen(line), err);
             if (!st) st = answer(m, c, o, tmpl, grammar, list, bar, err);
@@ -131,6 +131,7 @@ ie_status app_chat(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error *er
     ie_grammar *grammar = NULL;
     if (!st) st = app_grammar(m, o, &grammar, err);
     if (!st) st = converse(m, c, o, &tmpl, grammar, bar, err);
+    app_term_close();
     app_interrupts(false);
     ie_grammar_free(grammar);
     ie_buf_free(&tmpl);

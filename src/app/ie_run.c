@@ -16,17 +16,22 @@ static ie_status run(const ie_run_opts *o, ie_error *err) {
     ie_model_params p = {.backend = o->backend, .threads = o->threads, .device = o->device + 1, .gpu_layers = o->gpu_layers,
                          .hsaco = o->hsaco, .vocab_only = vocab_only, .progress = app_bar_step,
                          .progress_user = &bar};
-    ie_model *m = ie_model_open(o->model, &p, err);
+    ie_status st = o->chat ? app_term_open(err) : IE_OK;
+    ie_model *m = st ? NULL : ie_model_open(o->model, &p, err);
     app_bar_clear(&bar);
-    if (!m) return err->code;
-    ie_status st = o->info         ? app_info(m, o, err)
-                   : o->tokenize   ? app_tokenize(m, o, err)
-                   : o->detokenize ? app_detokenize(m, o, err)
-                   : o->render     ? app_render(m, o, err)
-                   : o->ppl        ? app_ppl(m, o, &bar, err)
-                   : o->chat       ? app_chat(m, o, &bar, err)
-                   : o->stop_after >= 0 ? app_stop_after(m, o, err)
-                                   : app_generate(m, o, &bar, err);
+    if (!m) {
+        app_term_close();
+        return err->code;
+    }
+    st = o->info         ? app_info(m, o, err)
+         : o->tokenize   ? app_tokenize(m, o, err)
+         : o->detokenize ? app_detokenize(m, o, err)
+         : o->render     ? app_render(m, o, err)
+         : o->ppl        ? app_ppl(m, o, &bar, err)
+         : o->chat       ? app_chat(m, o, &bar, err)
+         : o->stop_after >= 0 ? app_stop_after(m, o, err)
+                         : app_generate(m, o, &bar, err);
+    app_term_close(); /* chat has closed it, unless it could not begin */
     app_bar_clear(&bar);
     if (!st) st = app_profile(m, err);
     ie_model_close(m);

@@ -9,6 +9,7 @@ static volatile sig_atomic_t interrupted;
 static void on_signal(int sig) {
     (void)sig;
     interrupted = 1;
+    app_term_wake();
 }
 
 void app_interrupts(bool ours) {

@@ -1,16 +1,11 @@
-"""ie-run's command line: what goes where, the forms of input and output, refusals, exit codes, and the terminal."""
+"""ie-run's command line: what goes where, the forms of input and output, refusals, exit codes."""
 import dataclasses
-import fcntl
 import json
 import os
-import pty
 import re
 import resource
-import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 
 import numpy as np
@@ -438,134 +433,7 @@ def test_keys_that_change_the_arithmetic_are_refused(ie, tmp_path):
     ie.run(tmp_path / "m.gguf", "--tokens", "1", "-q")
 
 
-# ---- the terminal ----------------------------------------------------------------------------------------------------------------
-
-class Terminal:
-    """ie-run on a pseudo terminal of 100 columns; out collects what it shows."""
-
-    def __init__(self, ie, *args, all_ends=True):
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        self.p = subprocess.Popen([ie.path("ie-run"), *map(str, args)], stdin=slave, stdout=slave if all_ends else subprocess.PIPE, stderr=slave,
-                                  env={**ie.env, "TERM": "xterm"}, start_new_session=True,
-                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(slave)
-        self.out, self.seen = "", 0
-
-    def read(self, seconds):
-        if select.select([self.master], [], [], seconds)[0]:
-            try:
-                self.out += os.read(self.master, 65536).decode(errors="replace")
-                return True
-            except OSError:
-                pass
-        return False
-
-    def expect(self, pattern, seconds=60):
-        """Waits for a pattern after the last one found; returns what came up to its end."""
-        until = time.monotonic() + seconds
-        while not (m := re.search(pattern, self.out[self.seen:])):
-            if time.monotonic() > until or (not self.read(0.5) and self.p.poll() is not None):
-                pytest.fail(f"no {pattern!r} in {self.out[self.seen:]!r}")
-        text = self.out[self.seen:self.seen + m.end()]
-        self.seen += m.end()
-        return text
-
-    def prompt(self):
-        """Waits until a line is being read: the prompt is there, and the terminal has been handed to the line editor."""
-        self.expect("> ")
-        until = time.monotonic() + 20
-        while termios.tcgetattr(self.master)[3] & termios.ICANON:
-            if time.monotonic() > until:
-                pytest.fail(f"no line is being read: {self.out!r}")
-            time.sleep(0.02)
-        time.sleep(0.2)
-
-    def send(self, text):
-        os.write(self.master, text.encode())
-
-    def end(self, seconds=60):
-        until = time.monotonic() + seconds
-        while self.p.poll() is None and time.monotonic() < until:
-            self.read(0.2)
-        while self.read(0):
-            pass
-        os.close(self.master)
-        if self.p.poll() is None:
-            self.p.kill()
-            pytest.fail(f"still running: {self.out!r}")
-        return self.p.returncode
-
-
-FIGURES = r"prompt: \d+ tokens?[^\n]*\n"
-
-
-def test_chat(ie, model):
-    t = Terminal(ie, model, "--chat", "--n", 8, "--system", "be brief")
-    t.expect("> ")
-    t.send("one\r")
-    first = t.expect(FIGURES)
-    t.expect("> ")
-    t.send("two\r")
-    t.expect(FIGURES)
-    t.expect("> ")
-    t.send("\x1b[A\x1b[A\r")  # up twice: "one" again
-    again = t.expect(FIGURES)
-    assert "one" in again
-    t.expect("> ")
-    t.send("/new\r")
-    t.expect("> ")
-    t.send("xne\x01\x1b[C\x7fo\r")  # start of line, right, delete the x, o
-    edited = t.expect(FIGURES)
-    assert re.search(r"prompt: (\d+) tokens?", edited) and re.search(r"> ?$", t.expect("> "))
-    count = [int(re.search(r"prompt: (\d+) tokens?", s).group(1)) for s in (first, edited)]
-    assert count[1] <= count[0]  # a new conversation: no longer a prompt than the first
-    t.send("\x04")
-    assert t.end() == 0
-
-
-def test_ctrl_c_stops_the_answer_only(ie, smollm2):
-    t = Terminal(ie, smollm2, "--chat", "--temp", 1.5, "--seed", 1)
-    t.prompt()  # so that the line is echoed once, by the editor, and what follows it is the answer
-    t.send("Count from 1 to 10000, one number a line.\r")
-    t.expect(r"line\.[^\w]*\w+[^\w]+\w+")  # the progress bar, or the first words of the answer
-    t.send("\x03")
-    t.expect("> ")  # long before the 8192 positions of the context are full
-    generated = re.search(r"generated: (\d+) tokens", t.out)
-    assert "full" not in t.out and (not generated or int(generated.group(1)) < 4000)
-    t.send("\x03")  # at the prompt: the line is cleared or nothing happens, but nobody leaves
-    time.sleep(0.2)
-    t.send("\r/quit\r")
-    assert t.end() == 0
-
-
-def test_chat_takes_any_character(ie, smollm2):
-    """Also in the C locale, whose encoding knows ASCII alone."""
-    tokens = {}
-    for text in ("Repeat: ", "Repeat: \u4f60\u597d \u00e9"):
-        ie.env["LANG"] = "C"
-        t = Terminal(ie, smollm2, "--chat", "--n", 2)
-        t.expect("> ")
-        t.send(text + "\r")
-        tokens[text] = int(re.search(r"prompt: (\d+) token", t.expect(FIGURES)).group(1))
-        t.prompt()
-        t.send("\x04")
-        assert t.end() == 0
-    piped = ie.run(smollm2, "--chat", "--n", 2, input=text + "\n").stderr
-    assert tokens[text] == int(re.search(r"prompt: (\d+) token", piped).group(1)) > tokens["Repeat: "]
-
-
-def test_ctrl_c_at_the_prompt_drops_the_line(ie, model):
-    t = Terminal(ie, model, "--chat", "--n", 2)
-    t.prompt()
-    t.send("abc\x03")
-    t.prompt()
-    t.send("one\r")
-    assert "abc" not in t.expect(FIGURES)
-    t.prompt()
-    t.send("\x04")
-    assert t.end() == 0
-
+# ---- chat without a terminal ----------------------------------------------------------------------------------------------------
 
 def test_chat_through_a_pipe(ie, model):
     r = ie.run(model, "--chat", "--n", 4, "-q", input="one\n\ntwo")
@@ -577,19 +445,6 @@ def test_chat_through_a_pipe(ie, model):
 def test_full_chat(ie, model):
     r = ie.run(model, "--chat", "--ctx", 64, input="a" * 20 + "\n" + "b" * 300 + "\n/new\nhi\n")
     assert r.stderr.count("/new starts over") >= 1 and r.returncode == 0
-
-
-def test_progress_on_a_terminal(ie, smollm2):
-    ids = ",".join(map(str, some_ids(40, 49152)))
-    t = Terminal(ie, smollm2, "--tokens", ids, "--n", 2, "--chunk", 4)
-    assert t.end() == 0
-    assert re.search(r"loading \[#*\.*\] +\d+ %", t.out) and re.search(r"prompt \[#+\.*\] +\d+ %", t.out)
-    last = t.out.replace("\r\n", "\n").split("\n")
-    assert not any("[" in line.split("\r")[-1] for line in last if "%" in line)  # bars are wiped
-    quiet = Terminal(ie, smollm2, "--tokens", ids, "--n", 2, "-q")
-    assert quiet.end() == 0 and "\r" not in quiet.out.replace("\r\n", "")
-    r = ie.run(smollm2, "--tokens", ids, "--n", 2)
-    assert "\r" not in r.stderr and "%" not in r.stderr
 
 
 # ---- libie by its header alone ----------------------------------------------------------------------------------------------------
