@@ -82,7 +82,7 @@ static ie_status through_template(const ie_model *m, const ie_run_opts *o, const
     ie_buf tmpl = {0};
     if (!st && !json) st = ie_fail(err, IE_E_NOMEM, "chat: no memory for the messages");
     if (!st) st = app_template(o, &tmpl, err);
-    if (!st) st = ie_chat_render(m, tmpl.data, tmpl.len, json, strlen(json), 1, NULL, NULL, ids, n, err);
+    if (!st && json) st = ie_chat_render(m, tmpl.data, tmpl.len, json, strlen(json), 1, NULL, NULL, ids, n, err);
     ie_buf_free(&tmpl);
     free(json);
     json_decref(vars);

@@ -135,7 +135,7 @@ ie_status app_render(const ie_model *m, const ie_run_opts *o, ie_error *err) {
     int32_t *ids = NULL;
     if (!st && !vars) st = ie_fail(err, IE_E_NOMEM, "chat: no memory for the messages");
     if (!st) st = app_template(o, &tmpl, err);
-    if (!st) st = ie_chat_render(m, tmpl.data, tmpl.len, vars, strlen(vars), gen, &text, &len, o->json ? &ids : NULL, &n, err);
+    if (!st && vars) st = ie_chat_render(m, tmpl.data, tmpl.len, vars, strlen(vars), gen, &text, &len, o->json ? &ids : NULL, &n, err);
     if (!st && o->json) {
         json_t *a = json_array();
         for (size_t i = 0; i < n; i++) json_array_append_new(a, json_integer(ids[i]));

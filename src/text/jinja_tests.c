@@ -13,6 +13,12 @@ static int64_t modulo(jx *x, jv v, jv n) { /* v % n, which must be a number; 2 s
     return r.type == J_INT ? r.i : r.f == 0 ? 0 : r.f == 1 ? 1 : 2;
 }
 
+static uint64_t bits_of(double f) {
+    uint64_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
 /* Python's `is`, as far as it is defined: equal scalars of one type are one object here. */
 static bool same(jv a, jv b) {
     if (a.type != b.type) return false;
@@ -20,9 +26,7 @@ static bool same(jv a, jv b) {
     case J_NONE: return true;
     case J_BOOL: return a.b == b.b;
     case J_INT: return a.i == b.i;
-    case J_FLOAT:
-        return memcmp(&a.f, &b.f, sizeof a.f) ==
-               0; // NOLINT(bugprone-suspicious-memory-comparison): -0 is not 0, a NaN is itself
+    case J_FLOAT: return bits_of(a.f) == bits_of(b.f); /* -0 is not 0, a NaN is itself */
     case J_STR: return j_str_eq(a.s, b.s);
     default: return a.d == b.d;
     }
