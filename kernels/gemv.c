@@ -1,11 +1,13 @@
 /* Matrix times rows, and rows of the embedding: all formats, in the order of docs/NUMERICS.md (lane = row of a 32-row tile).
  *
- *   ie_gemv_FORMAT    y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]); x is Q8, or f32 for float matrices
- *   ie_embed_FORMAT   y[t] = row token[t] * scale
+ *   ie_gemv_FORMAT, _t4, _t8   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of 1, 4, 8 tokens at a time; x is Q8, or f32 for float matrices
+ *   ie_embed_FORMAT            y[t] = row token[t] * scale
  *
- * Operands: units in the word-major layout of quant.h, as the CPU has them. Launch: gemv 256 lanes, a wave a tile, x = eight
- * tiles, y = token; embed 32 lanes, x = super-block, y = token. Bytes moved: each weight once a token. No LDS. */
+ * Operands: weights in the layout of layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
+ * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
+ * A wave loads a unit (8 blocks, 2 to 9 KB) into registers while it works on the one before. LDS: the segments' sums, 4 KB a token of a group. */
 #include "gpu.h"
+#include "layout.h"
 
 typedef enum { K_DOT, K_DOT_MIN, K_DOT2, K_DOT2_MIN } kind;
 
@@ -16,103 +18,101 @@ typedef struct {
     int32_t s0, s1, m0, m1;
 } block;
 
+/* A unit of one row as it lies in memory: header fields (at h0 and h1), bulk, the half-word apart. */
+typedef struct {
+    uint32_t h0[8], h1[16], q[64], d;
+} unit;
+
 typedef IE_GLOBAL const uint32_t *words;
 
-IE_INLINE float half(words unit, uint32_t base, uint32_t r) { return ie_f16_of(((IE_GLOBAL const uint16_t *)unit)[ie_field_half(base, 0, r)]); }
-IE_INLINE uint32_t word(words unit, uint32_t base, uint32_t w, uint32_t r) { return unit[ie_field_wm(base, w, r)]; }
-IE_INLINE void get(words unit, uint32_t base, uint32_t r, uint32_t *out, uint32_t n) {
-#pragma unroll
-    for (uint32_t i = 0; i < n; i++) out[i] = word(unit, base, i, r);
-}
+/* ---- blocks: one function a format; b is a constant ------------------------------------------------------------------------ */
 
-/* ---- blocks: one function a format ------------------------------------------------------------------------------------- */
-
-#define BLOCK(F) IE_INLINE void block_##F(words u, uint32_t r, uint32_t b, block *o)
+#define BLOCK(F) IE_INLINE void block_##F(const unit *u, uint32_t b, block *o)
 #define WORDS8 _Pragma("unroll") for (uint32_t e = 0; e < 8; e++)
+#define HALF_D o->d = b % 2u ? ie_f16_hi(u->h0[b / 2u]) : ie_f16_lo(u->h0[b / 2u])
+#define DM(x) o->d = ie_f16_lo(x), o->m = ie_f16_hi(x)
 
 BLOCK(q4_0) {
-    uint32_t q[4];
-    (void)b, o->d = half(u, IE_Q4_0_D, r);
-    get(u, IE_Q4_0_Q, r, q, 4);
-    WORDS8 o->w[e] = ie_q4_bytes(q, e);
+    HALF_D;
+    WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q4_1) {
-    uint32_t q[4], dm = word(u, IE_Q4_1_DM, 0, r);
-    (void)b, o->d = ie_f16_lo(dm), o->m = ie_f16_hi(dm);
-    get(u, IE_Q4_1_Q, r, q, 4);
-    WORDS8 o->w[e] = ie_q4_bytes(q, e);
+    DM(u->h0[b]);
+    WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q5_0) {
-    uint32_t q[4], qh = word(u, IE_Q5_0_QH, 0, r);
-    (void)b, o->d = half(u, IE_Q5_0_D, r);
-    get(u, IE_Q5_0_Q, r, q, 4);
-    WORDS8 o->w[e] = ie_q5_bytes(q, qh, e);
+    HALF_D;
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
 }
 BLOCK(q5_1) {
-    uint32_t q[4], qh = word(u, IE_Q5_1_QH, 0, r), dm = word(u, IE_Q5_1_DM, 0, r);
-    (void)b, o->d = ie_f16_lo(dm), o->m = ie_f16_hi(dm);
-    get(u, IE_Q5_1_Q, r, q, 4);
-    WORDS8 o->w[e] = ie_q5_bytes(q, qh, e);
+    DM(u->h0[b]);
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
 }
 BLOCK(q8_0) {
-    (void)b, o->d = half(u, IE_Q8_0_D, r);
-    WORDS8 o->w[e] = word(u, IE_Q8_0_Q, e, r) ^ 0x80808080u;
+    HALF_D;
+    WORDS8 o->w[e] = u->q[8u * b + e] ^ 0x80808080u;
 }
 BLOCK(iq4_nl) {
-    uint32_t q[4];
-    (void)b, o->d = half(u, IE_Q4_0_D, r);
-    get(u, IE_Q4_0_Q, r, q, 4);
-    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(q, e));
+    HALF_D;
+    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
 }
 BLOCK(q2_k) {
-    uint32_t q[2], dm = word(u, IE_Q2_K_DM, 0, r), sc = ie_half_of(word(u, IE_Q2_K_SC, b / 2u, r), b % 2u);
-    o->d = ie_f16_lo(dm), o->m = -ie_f16_hi(dm);
-    o->s0 = (int32_t)ie_q2k_scale(&sc, 0u), o->m0 = (int32_t)ie_q2k_min(&sc, 0u);
-    o->s1 = (int32_t)ie_q2k_scale(&sc, 1u), o->m1 = (int32_t)ie_q2k_min(&sc, 1u);
-    get(u, IE_Q2_K_B + b * IE_Q2_K_B_WORDS, r, q, 2);
-    WORDS8 o->w[e] = ie_q2_bytes(q, e);
+    o->d = ie_f16_lo(u->h1[0]), o->m = -ie_f16_hi(u->h1[0]);
+    o->s0 = (int32_t)ie_q2k_scale(u->h0, 2u * b), o->s1 = (int32_t)ie_q2k_scale(u->h0, 2u * b + 1u);
+    o->m0 = (int32_t)ie_q2k_min(u->h0, 2u * b), o->m1 = (int32_t)ie_q2k_min(u->h0, 2u * b + 1u);
+    WORDS8 o->w[e] = ie_q2_bytes(u->q + 2u * b, e);
 }
 BLOCK(q3_k) {
-    uint32_t sc[3], q[2], base = IE_Q3_K_B + b * IE_Q3_K_B_WORDS, qh = word(u, base, 0, r);
-    o->d = half(u, IE_Q3_K_D, r);
-    get(u, IE_Q3_K_SC, r, sc, 3);
-    o->s0 = ie_q3k_scale(sc, 2u * b), o->s1 = ie_q3k_scale(sc, 2u * b + 1u);
-    get(u, base + 32u, r, q, 2);
-    WORDS8 o->w[e] = ie_q3_bytes(q, qh, e);
+    o->d = ie_f16_lo(u->d);
+    o->s0 = ie_q3k_scale(u->h0, 2u * b), o->s1 = ie_q3k_scale(u->h0, 2u * b + 1u);
+    WORDS8 o->w[e] = ie_q3_bytes(u->q + 2u * b, u->h1[b], e);
 }
 BLOCK(q4_k) {
-    uint32_t sc[3], q[4], dm = word(u, IE_Q4_K_DM, 0, r);
-    get(u, IE_Q4_K_SC, r, sc, 3);
-    o->d = ie_f16_lo(dm) * (float)ie_k4_scale(sc, b), o->m = -ie_f16_hi(dm) * (float)ie_k4_min(sc, b);
-    get(u, IE_Q4_K_B + b * IE_Q4_K_B_WORDS, r, q, 4);
-    WORDS8 o->w[e] = ie_q4_bytes(q, e);
+    o->d = ie_f16_lo(u->h0[0]) * (float)ie_k4_scale(u->h0 + 1, b), o->m = -ie_f16_hi(u->h0[0]) * (float)ie_k4_min(u->h0 + 1, b);
+    WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q5_k) {
-    uint32_t sc[3], q[4], dm = word(u, IE_Q5_K_DM, 0, r), base = IE_Q5_K_B + b * IE_Q5_K_B_WORDS, qh = word(u, base, 0, r);
-    get(u, IE_Q5_K_SC, r, sc, 3);
-    o->d = ie_f16_lo(dm) * (float)ie_k4_scale(sc, b), o->m = -ie_f16_hi(dm) * (float)ie_k4_min(sc, b);
-    get(u, base + 32u, r, q, 4);
-    WORDS8 o->w[e] = ie_q5_bytes(q, qh, e);
+    o->d = ie_f16_lo(u->h0[0]) * (float)ie_k4_scale(u->h0 + 1, b), o->m = -ie_f16_hi(u->h0[0]) * (float)ie_k4_min(u->h0 + 1, b);
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
 }
 BLOCK(q6_k) {
-    uint32_t q[4], q2[2], base = IE_Q6_K_B + b * IE_Q6_K_B_WORDS, sc = ie_half_of(word(u, IE_Q6_K_SC, b / 2u, r), b % 2u);
-    o->d = half(u, IE_Q6_K_D, r);
-    o->s0 = ie_byte_s(sc, 0), o->s1 = ie_byte_s(sc, 1);
-    get(u, base, r, q, 4);
-    get(u, base + 128u, r, q2, 2);
-    WORDS8 o->w[e] = ie_q6_bytes(q, q2, e);
+    o->d = ie_f16_lo(u->d);
+    o->s0 = ie_q6k_scale(u->h0, 2u * b), o->s1 = ie_q6k_scale(u->h0, 2u * b + 1u);
+    WORDS8 o->w[e] = ie_q6_bytes(u->q + 4u * b, u->h1 + 2u * b, e);
 }
 BLOCK(iq4_xs) {
-    uint32_t q[4], dh = word(u, IE_IQ4_XS_DH, 0, r), sl = word(u, IE_IQ4_XS_SL, 0, r);
-    o->d = ie_f16_lo(dh) * (float)ie_iq4xs_scale(ie_half_of(dh, 1u), sl, b);
-    get(u, IE_IQ4_XS_B + b * IE_IQ4_XS_B_WORDS, r, q, 4);
-    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(q, e));
+    o->d = ie_f16_lo(u->h0[0]) * (float)ie_iq4xs_scale(ie_half_of(u->h0[0], 1), u->h0[1], b);
+    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
 }
 
-/* ie_seg_begin without a division by a number that is not constant: there are IE_MAX_SEGS segments, or one for each 8 blocks. */
-IE_INLINE uint32_t seg_begin(uint32_t s, uint32_t nblk) {
-    uint32_t u = (nblk + 7u) / 8u, b = (u < IE_MAX_SEGS ? s : s * u / IE_MAX_SEGS) * 8u;
-    return b < nblk ? b : nblk;
+/* ---- loads: a tile's units ---------------------------------------------------------------------------------------------------- */
+
+/* n words of row r of a lane-major field of at least n; both constants. */
+IE_INLINE void field(words at, uint32_t n, uint32_t r, uint32_t *out) {
+#pragma unroll
+    for (uint32_t w = 0; w + 4u <= n; w += 4u) {
+        ie_u4 v = ie_load16(at + ie_field_lm(0, w + 4u, w, r));
+        out[w] = v.x, out[w + 1u] = v.y, out[w + 2u] = v.z, out[w + 3u] = v.w;
+    }
+#pragma unroll
+    for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = at[ie_field_lm(0, n, w, r)];
+}
+
+/* Unit i of a tile whose rows have nblk blocks. Of the last one only the blocks that exist are read; the others' words are not defined. */
+IE_INLINE void fetch(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uint32_t r, unit *u) {
+    words at = tile + ie_tile_words(i, ie_gpu_unit_words(f));
+    field(at, f.n0, r, u->h0);
+    field(at + IE_TILE_ROWS * f.n0, f.n1, r, u->h1);
+    at += IE_TILE_ROWS * (f.n0 + f.n1);
+    uint32_t nb = ie_gpu_unit_blocks(i, nblk);
+    if (nb == IE_GPU_UNIT) {
+        field(at, IE_GPU_UNIT * f.per, r, u->q);
+    } else {
+#pragma unroll
+        for (uint32_t b = 0; b < IE_GPU_UNIT - 1u; b++)
+            if (b < nb && f.per >= 4u) field(at + IE_TILE_ROWS * f.per * b, f.per, r, u->q + f.per * b);
+    }
+    if (f.apart) u->d = ((IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, nblk)))[IE_TILE_ROWS * i + r];
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
@@ -127,7 +127,13 @@ IE_INLINE int32_t dot4(uint32_t u, uint32_t s, int32_t acc) {
 #endif
 }
 
-IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const uint32_t *x, float acc) {
+IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const uint32_t *at, float acc) {
+    uint32_t x[IE_Q8_WORDS];
+#pragma unroll
+    for (uint32_t e = 0; e < 13u; e += 4u) {
+        ie_u4 v = *(IE_SCALAR const ie_u4 *)(at + e);
+        x[e] = v.x, x[e + 1u] = v.y, x[e + 2u] = v.z, x[e + 3u] = v.w;
+    }
     float da = ie_f32_of(x[IE_Q8_D]);
     int32_t dot;
     if (k == K_DOT || k == K_DOT_MIN) {
@@ -152,82 +158,170 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum) {
     a->y[(uint64_t)t * a->y_ld + row] = sum;
 }
 
-#define GEMV(F, KIND, BIAS, BLOCKS, WORDS) \
-    IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
-        uint32_t tile = ie_wg_x() * 8u + ie_wave(), t = ie_wg_y(), r = ie_lane(), nblk = a.nblk, nseg = ie_nseg(nblk); \
-        if (tile >= ie_ntiles(a.rows)) return; \
-        words u = a.w + (uint64_t)tile * (nblk / BLOCKS) * WORDS; \
-        IE_SCALAR const uint32_t *x = (IE_SCALAR const uint32_t *)a.x; \
-        float total = 0.0f; \
-        for (uint32_t s = 0, b = 0; s < nseg; s++) { \
-            float acc = 0.0f; \
-            for (uint32_t end = seg_begin(s + 1u, nblk); b < end; b++) { \
-                block o; \
-                block_##F(u + (uint64_t)(b / BLOCKS) * WORDS, r, b % BLOCKS, &o); \
-                acc = add_block(KIND, BIAS, &o, x + (uint64_t)ie_q8_at(t, b, nblk, a.group) * IE_Q8_WORDS, acc); \
+/* Core maps without divisions by numbers that are not constant (a card divides through its approximate reciprocal): there are
+ * IE_MAX_SEGS segments, or one for each 8 blocks; a tile has SHARES or WAVES waves; tokens lie alone or in groups of 16. */
+IE_INLINE uint32_t seg_begin(uint32_t s, uint32_t nblk) {
+    uint32_t u = (nblk + 7u) / 8u, b = (u < IE_MAX_SEGS ? s : s * u / IE_MAX_SEGS) * 8u;
+    return b < nblk ? b : nblk;
+}
+#define WAVES 8u  /* of a workgroup */
+#define SHARES 4u /* of a tile, at least: so at most WAVES / SHARES tiles a workgroup */
+
+IE_INLINE uint32_t share(uint32_t nseg, uint32_t part, uint32_t waves) {
+    return waves == SHARES ? ie_share(nseg, part, SHARES) : ie_share(nseg, part, WAVES);
+}
+IE_INLINE IE_SCALAR const uint32_t *q8_block(const ie_abi_gemv *a, uint32_t t, uint32_t b) {
+    uint32_t at = a->group == 1u ? ie_q8_at(t, b, a->nblk, 1u) : ie_q8_at(t, b, a->nblk, IE_DECODE_T);
+    return (IE_SCALAR const uint32_t *)a->x + (uint64_t)at * IE_Q8_WORDS;
+}
+
+/* Where a wave stands: its tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
+typedef struct {
+    uint32_t tile, slot, part, nseg, seg, seg1;
+} place;
+IE_INLINE place where(const ie_abi_gemv *a) {
+    uint32_t wave = ie_wave(), per = a->waves == SHARES ? WAVES / SHARES : 1u;
+    place p = {.slot = a->waves == SHARES ? wave / SHARES : 0u, .part = a->waves == SHARES ? wave % SHARES : wave, .nseg = ie_nseg(a->nblk)};
+    p.tile = ie_wg_x() * per + p.slot;
+    p.seg = share(p.nseg, p.part, a->waves), p.seg1 = share(p.nseg, p.part + 1u, a->waves);
+    return p;
+}
+
+/* The segments' sums of a workgroup's tiles, NT tokens: [tile][segment][token][row]. Each wave has left its own; the tile's waves add
+ * them up, a token each in turn. */
+IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t nt, const place *p) {
+    ie_barrier();
+    uint32_t r = ie_lane();
+    if (p->tile < ie_ntiles(a->rows))
+        for (uint32_t i = p->part; i < nt; i += a->waves) {
+            uint32_t t = ie_wg_y() * nt + i;
+            if (t >= a->n) break;
+            const IE_LDS float *s = sums + (p->slot * IE_MAX_SEGS * nt + i) * 32u + r;
+            float sum = s[0];
+            for (uint32_t k = 1; k < p->nseg; k++) sum = sum + s[k * nt * 32u];
+            put(a, p->tile * IE_TILE_ROWS + r, t, sum);
+        }
+}
+
+/* ROW: the format's row of layout.h. */
+#define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
+    IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * (NT) * 32u]; \
+        const place p = where(&a); \
+        uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
+        if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
+            words at = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
+            uint32_t i = seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(seg_begin(p.seg1, nblk)), end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+            float acc[NT] = {0}; \
+            unit u, next; \
+            fetch(ROW, at, i, nblk, r, &u); \
+            for (; i < i1; i++) { \
+                if (i + 1u < i1) fetch(ROW, at, i + 1u, nblk, r, &next); \
+                uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
+                _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
+                    if (b >= nb) break; \
+                    block o; \
+                    block_##F(&u, b, &o); \
+                    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
+                        acc[t] = add_block(KIND, BIAS, &o, q8_block(&a, ie_wg_y() * (NT) + t, i * IE_GPU_UNIT + b), acc[t]); \
+                } \
+                if (i + 1u == end) { \
+                    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
+                        sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
+                    seg++, end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+                } \
+                u = next; \
             } \
-            total = s ? total + acc : acc; \
         } \
-        put(&a, tile * IE_TILE_ROWS + r, t, total); \
-    } \
+        tile_put(&a, sums, NT, &p); \
+    }
+
+#define EMBED(F, KIND, BIAS, ROW) \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \
-        uint32_t t = ie_wg_y(), i = ie_lane(), sb = ie_wg_x(), row = (uint32_t)a.batch->token[t], nsb = (ie_nblk(a.n) + BLOCKS - 1u) / BLOCKS; \
-        words u = a.w + (uint64_t)ie_unit(row / IE_TILE_ROWS, sb, nsb) * WORDS; \
-        for (uint32_t b = 0; b < BLOCKS; b++) { \
+        uint32_t t = ie_wg_y(), i = ie_lane(), row = (uint32_t)a.batch->token[t], nblk = ie_nblk(a.n), nb = ie_gpu_unit_blocks(ie_wg_x(), nblk); \
+        words at = a.w + (uint64_t)(row / IE_TILE_ROWS) * ie_gpu_tile_words(ROW, nblk); \
+        unit u; \
+        fetch(ROW, at, ie_wg_x(), nblk, row % IE_TILE_ROWS, &u); \
+        _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
+            if (b >= nb) break; \
             block o; \
-            block_##F(u, row % IE_TILE_ROWS, b, &o); \
-            uint32_t at = (sb * BLOCKS + b) * IE_BLOCK + i, w = 0; \
+            block_##F(&u, b, &o); \
+            uint32_t to = (ie_wg_x() * IE_GPU_UNIT + b) * IE_BLOCK + i, w = 0; \
             WORDS8 w = e == i / 4u ? o.w[e] : w; \
             float v = (float)((int32_t)ie_byte_u(w, i % 4u) - (BIAS)), y; \
             if (KIND == K_DOT) y = o.d * v; \
             else if (KIND == K_DOT_MIN) y = o.d * v + o.m; \
             else y = o.d * (float)(i < 16u ? o.s0 : o.s1) * v; \
             if (KIND == K_DOT2_MIN) y = y + o.m * (float)(i < 16u ? o.m0 : o.m1); \
-            if (at < a.n) a.y[(uint64_t)t * a.y_ld + at] = a.scale != 1.0f ? y * a.scale : y; \
+            if (to < a.n) a.y[(uint64_t)t * a.y_ld + to] = a.scale != 1.0f ? y * a.scale : y; \
         } \
     }
-GEMV(q4_0, K_DOT, 8, 1u, IE_Q4_0_WORDS)
-GEMV(q4_1, K_DOT_MIN, 0, 1u, IE_Q4_1_WORDS)
-GEMV(q5_0, K_DOT, 16, 1u, IE_Q5_0_WORDS)
-GEMV(q5_1, K_DOT_MIN, 0, 1u, IE_Q5_1_WORDS)
-GEMV(q8_0, K_DOT, 128, 1u, IE_Q8_0_WORDS)
-GEMV(q2_k, K_DOT2_MIN, 0, 8u, IE_Q2_K_WORDS)
-GEMV(q3_k, K_DOT2, 4, 8u, IE_Q3_K_WORDS)
-GEMV(q4_k, K_DOT_MIN, 0, 8u, IE_Q4_K_WORDS)
-GEMV(q5_k, K_DOT_MIN, 0, 8u, IE_Q5_K_WORDS)
-GEMV(q6_k, K_DOT2, 32, 8u, IE_Q6_K_WORDS)
-GEMV(iq4_nl, K_DOT, 128, 1u, IE_Q4_0_WORDS)
-GEMV(iq4_xs, K_DOT, 128, 8u, IE_IQ4_XS_WORDS)
+
+#define ROW_OF(NAME, FORMAT, N0, N1, PER, APART) static const ie_gpu_format row_##NAME = {N0, N1, PER, APART};
+IE_GPU_FORMATS(ROW_OF)
+
+#define GEMV(F, KIND, BIAS) \
+    GEMV_T(F, , 1u, KIND, BIAS, row_##F) \
+    GEMV_T(F, _t4, 4u, KIND, BIAS, row_##F) \
+    GEMV_T(F, _t8, 8u, KIND, BIAS, row_##F) \
+    EMBED(F, KIND, BIAS, row_##F)
+GEMV(q4_0, K_DOT, 8)
+GEMV(q4_1, K_DOT_MIN, 0)
+GEMV(q5_0, K_DOT, 16)
+GEMV(q5_1, K_DOT_MIN, 0)
+GEMV(q8_0, K_DOT, 128)
+GEMV(q2_k, K_DOT2_MIN, 0)
+GEMV(q3_k, K_DOT2, 4)
+GEMV(q4_k, K_DOT_MIN, 0)
+GEMV(q5_k, K_DOT_MIN, 0)
+GEMV(q6_k, K_DOT2, 32)
+GEMV(iq4_nl, K_DOT, 128)
+GEMV(iq4_xs, K_DOT, 128)
 
 /* ---- float matrices -------------------------------------------------------------------------------------------------------- */
 
-IE_INLINE float at_f32(words u, uint32_t k, uint32_t r) { return ie_f32_of(u[ie_field_wm(0, k, r)]); }
-IE_INLINE float at_f16(words u, uint32_t k, uint32_t r) { return ie_f16_of(((IE_GLOBAL const uint16_t *)u)[ie_field_half(0, k, r)]); }
-IE_INLINE float at_bf16(words u, uint32_t k, uint32_t r) { return ie_f32_of((uint32_t)((IE_GLOBAL const uint16_t *)u)[ie_field_half(0, k, r)] << 16); }
+/* Element k of a row's bulk words of a block. */
+IE_INLINE float el_f32(const uint32_t *q, uint32_t k) { return ie_f32_of(q[k]); }
+IE_INLINE float el_f16(const uint32_t *q, uint32_t k) { return k % 2u ? ie_f16_hi(q[k / 2u]) : ie_f16_lo(q[k / 2u]); }
+IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u ? q[k / 2u] & 0xFFFF0000u : q[k / 2u] << 16); }
 
-#define FLOAT(F, WORDS) \
+/* Block by block: 64 or 128 bytes a lane at a time. A row's last block may be shorter than 32. */
+#define FLOAT(F) \
     IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
-        uint32_t tile = ie_wg_x() * 8u + ie_wave(), t = ie_wg_y(), r = ie_lane(), nblk = a.nblk, nseg = ie_nseg(nblk); \
-        if (tile >= ie_ntiles(a.rows)) return; \
-        words u = a.w + (uint64_t)tile * nblk * WORDS; \
-        IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)t * a.x_ld; \
-        float total = 0.0f; \
-        for (uint32_t s = 0; s < nseg; s++) { \
-            float acc = 0.0f; \
-            uint32_t k1 = seg_begin(s + 1u, nblk) * IE_BLOCK; \
-            if (k1 > a.cols) k1 = a.cols; \
-            for (uint32_t k = seg_begin(s, nblk) * IE_BLOCK; k < k1; k++) \
-                acc = ie_fma(at_##F(u + (uint64_t)(k / IE_BLOCK) * WORDS, k % IE_BLOCK, r), x[k], acc); \
-            total = s ? total + acc : acc; \
+        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * 32u]; \
+        const place p = where(&a); \
+        uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
+        const uint32_t per = row_##F.per; \
+        if (p.tile < ie_ntiles(a.rows)) { \
+            words at = a.w + (uint64_t)p.tile * ie_gpu_tile_words(row_##F, nblk); \
+            IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)ie_wg_y() * a.x_ld; \
+            for (; seg < p.seg1; seg++) { \
+                float acc = 0.0f; \
+                for (uint32_t b = seg_begin(seg, nblk), b1 = seg_begin(seg + 1u, nblk); b < b1; b++) { \
+                    uint32_t q[32]; \
+                    field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
+                    if ((b + 1u) * IE_BLOCK <= a.cols) { \
+                        _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
+                    } else { \
+                        _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) \
+                            if (b * IE_BLOCK + k < a.cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
+                    } \
+                } \
+                sums[(p.slot * IE_MAX_SEGS + seg) * 32u + r] = acc; \
+            } \
         } \
-        put(&a, tile * IE_TILE_ROWS + r, t, total); \
+        tile_put(&a, sums, 1u, &p); \
     } \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \
-        uint32_t t = ie_wg_y(), at = ie_wg_x() * IE_BLOCK + ie_lane(), row = (uint32_t)a.batch->token[t]; \
-        words u = a.w + (uint64_t)ie_unit(row / IE_TILE_ROWS, ie_wg_x(), ie_nblk(a.n)) * WORDS; \
-        float y = at_##F(u, ie_lane(), row % IE_TILE_ROWS); \
-        if (at < a.n) a.y[(uint64_t)t * a.y_ld + at] = a.scale != 1.0f ? y * a.scale : y; \
+        uint32_t t = ie_wg_y(), row = (uint32_t)a.batch->token[t], nblk = ie_nblk(a.n), nb = ie_gpu_unit_blocks(ie_wg_x(), nblk); \
+        words at = a.w + (uint64_t)(row / IE_TILE_ROWS) * ie_gpu_tile_words(row_##F, nblk) + ie_tile_words(ie_wg_x(), ie_gpu_unit_words(row_##F)); \
+        for (uint32_t b = 0; b < nb; b++) { \
+            uint32_t k = ie_lane(), per = row_##F.per, to = (ie_wg_x() * IE_GPU_UNIT + b) * IE_BLOCK + k, q[32]; \
+            q[0] = at[ie_field_lm(0, per * nb, b * per + k * per / IE_BLOCK, row % IE_TILE_ROWS)]; \
+            float y = per == IE_BLOCK ? ie_f32_of(q[0]) : k % 2u ? el_##F(q, 1) : el_##F(q, 0); \
+            if (to < a.n) a.y[(uint64_t)t * a.y_ld + to] = a.scale != 1.0f ? y * a.scale : y; \
+        } \
     }
-FLOAT(f32, IE_F32_WORDS)
-FLOAT(f16, IE_F16_WORDS)
-FLOAT(bf16, IE_F16_WORDS)
+FLOAT(f32)
+FLOAT(f16)
+FLOAT(bf16)

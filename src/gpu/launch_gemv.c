@@ -1,48 +1,42 @@
-/* Launches of matrices and of the embedding (kernels/gemv.c), and the layout of weights. */
-#include <string.h>
-
+/* Launches of matrices and of the embedding (kernels/gemv.c). */
 #include "gpu.h"
+#include "layout.h"
 
-#define TILES 8u /* of a workgroup: one a wave */
+#define WAVES 8u /* of a workgroup */
 
+/* Kernels by tokens of a group: 1, 4, 8. */
+#define GROUPS 3u
+static const uint32_t group_tokens[GROUPS] = {1, 4, 8};
 static const struct {
-    const char *gemv, *embed;
+    const char *gemv[GROUPS], *embed;
 } names[IE_F_COUNT] = {
-    [IE_F_F32] = {"ie_gemv_f32", "ie_embed_f32"},       [IE_F_F16] = {"ie_gemv_f16", "ie_embed_f16"},
-    [IE_F_BF16] = {"ie_gemv_bf16", "ie_embed_bf16"},    [IE_F_Q4_0] = {"ie_gemv_q4_0", "ie_embed_q4_0"},
-    [IE_F_Q4_1] = {"ie_gemv_q4_1", "ie_embed_q4_1"},    [IE_F_Q5_0] = {"ie_gemv_q5_0", "ie_embed_q5_0"},
-    [IE_F_Q5_1] = {"ie_gemv_q5_1", "ie_embed_q5_1"},    [IE_F_Q8_0] = {"ie_gemv_q8_0", "ie_embed_q8_0"},
-    [IE_F_Q2_K] = {"ie_gemv_q2_k", "ie_embed_q2_k"},    [IE_F_Q3_K] = {"ie_gemv_q3_k", "ie_embed_q3_k"},
-    [IE_F_Q4_K] = {"ie_gemv_q4_k", "ie_embed_q4_k"},    [IE_F_Q5_K] = {"ie_gemv_q5_k", "ie_embed_q5_k"},
-    [IE_F_Q6_K] = {"ie_gemv_q6_k", "ie_embed_q6_k"},    [IE_F_IQ4_NL] = {"ie_gemv_iq4_nl", "ie_embed_iq4_nl"},
-    [IE_F_IQ4_XS] = {"ie_gemv_iq4_xs", "ie_embed_iq4_xs"},
+#define ROW(NAME, FORMAT, N0, N1, PER, APART) \
+    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8"}, "ie_embed_" #NAME},
+    IE_GPU_FORMATS(ROW)
+#undef ROW
 };
 
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
-    uint32_t n = gpu_rows(r, op);
-    if (!op->src_q8 && m->fmt->dot != IE_FLOAT)
+    uint32_t n = gpu_rows(r, op), tiles = ie_ntiles(m->rows), g = 0;
+    bool floats = m->fmt->dot == IE_FLOAT;
+    if (!op->src_q8 && !floats)
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
+    if (!n) return IE_OK;
+    /* all of a card's waves busy with half as many: then four a tile, which read more in a row */
+    uint32_t waves = tiles * 4u >= r->card->units * 16u ? 4u : WAVES;
     ie_abi_gemv a = {.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
                      .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
                      .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
-                     .nblk = ie_nblk(m->cols), .group = ie_q8_group(n), .x_ld = op->src_ld, .y_ld = op->dst_ld};
-    return n ? gpu_add(out, names[m->fmt->id].gemv, (ie_ntiles(m->rows) + TILES - 1u) / TILES, n, 32u * TILES, &a, sizeof a, err) : IE_OK;
+                     .nblk = ie_nblk(m->cols), .group = ie_q8_group(n), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n, .waves = waves};
+    while (!floats && g + 1u < GROUPS && group_tokens[g] < n) g++; /* float matrices: a token at a time */
+    uint32_t each = WAVES / waves, t = group_tokens[g];
+    return gpu_add(out, names[m->fmt->id].gemv[g], ie_grid_pad((tiles + each - 1u) / each), (n + t - 1u) / t, 32u * WAVES, &a, sizeof a, err);
 }
 
 ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
     ie_abi_embed a = {.w = r->weights + m->off, .y = gpu_at(r, op->dst, op->dst_at), .batch = r->batch, .n = op->n, .y_ld = op->dst_ld,
                       .scale = op->scale};
-    return gpu_add(out, names[m->fmt->id].embed, ie_nsb(m->fmt, m->cols), r->step->n, 32, &a, sizeof a, err);
-}
-
-uint64_t gpu_tile_bytes(const ie_format *f, uint32_t cols) { return ie_mat_bytes(f, IE_TILE_ROWS, cols); }
-
-uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols) {
-    return (ie_ntiles(rows) * gpu_tile_bytes(f, cols) + 255u) / 256u * 256u;
-}
-
-void gpu_repack_tile(const ie_format *f, uint32_t cols, const uint32_t *word_major, uint32_t *out) {
-    memcpy(out, word_major, (size_t)gpu_tile_bytes(f, cols));
+    return gpu_add(out, names[m->fmt->id].embed, (ie_nblk(m->cols) + 7u) / 8u, r->step->n, 32, &a, sizeof a, err);
 }
