@@ -29,14 +29,14 @@ static ie_status read_texts(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
         if (src[i].len > t->max_len) t->max_len = (size_t)src[i].len;
     }
     t->text = ie_calloc(room, sizeof *t->text, "vocabulary", err);
-    t->pool = t->text ? ie_calloc(bytes, 1, "vocabulary", err) : NULL;
+    t->pool = t->text ? ie_calloc(bytes + (size_t)v->n, 1, "vocabulary", err) : NULL;
     if (!t->pool || !ie_strmap_init(&t->map, room, err)) return IE_E_NOMEM;
     char *p = t->pool;
     for (uint32_t i = 0; i < v->n; i++) {
         size_t len = (size_t)src[i].len;
         if (len) memcpy(p, src[i].s, len);
         t->text[i] = (ie_str){p, len};
-        p += len;
+        p += len + 1; /* NUL-terminated: templates take bos and eos as C strings */
         if (len) ie_strmap_put(&t->map, t->text, i);
     }
     return IE_OK;

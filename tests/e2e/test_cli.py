@@ -502,3 +502,12 @@ def test_context_that_memory_allows(ie, smollm2):
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (260 << 20, 260 << 20))  # noqa: E731
     r = subprocess.run([ie.path("ie-run"), str(smollm2), "--tokens", "1", "--n", "2", "-t", "1"], env=ie.env, preexec_fn=limit, capture_output=True, text=True)
     assert r.returncode == 0 and "what memory allows" in r.stderr, r.stderr
+
+
+def test_templates_see_the_text_of_bos_and_eos(ie, tiny, tmp_path):
+    """One token's text each, not the vocabulary from there on."""
+    template, variables = tmp_path / "t.jinja", tmp_path / "v.json"
+    template.write_text("[{{ bos_token }}|{{ eos_token }}]")
+    variables.write_text('{"messages": []}')
+    out = ie.run(tiny("q8_0"), "--render", variables, "--chat-template-file", template).stdout
+    assert out.strip() == "[<|endoftext|>|<|im_end|>]"
