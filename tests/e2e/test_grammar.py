@@ -134,7 +134,8 @@ def nested_schema(depth):
     s = {"type": "integer"}
     for _ in range(depth):
         s = {"type": "object", "properties": {"a": s}, "required": ["a"]}
-    return json.dumps(s)
+    with gbnf_slow.deep():
+        return json.dumps(s)
 
 
 BOMB = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(28)}
