@@ -305,6 +305,16 @@ uint32_t gr_step_token(ie_grammar *g, uint32_t state, int32_t token) {
 
 /* ---- emptying the cache -------------------------------------------------------------------------------------------------------- */
 
+/* Moves the n items at *first of a list down to its first free place, *used, with the frames' new numbers. */
+static void move_items(gr_item *list, size_t *used, uint32_t *first, uint32_t n, const uint32_t *frame_to) {
+    for (uint32_t i = 0; i < n; i++) {
+        gr_item p = list[*first + i];
+        list[*used + i] = (gr_item){p.node, frame_to[p.frame]};
+    }
+    *first = (uint32_t)*used;
+    *used += n;
+}
+
 bool gr_keep(ie_grammar *g, uint32_t **roots, size_t n, ie_error *err) {
     uint32_t *state_to = ie_calloc(g->n_state, sizeof *state_to, "grammar states", err);
     uint32_t *frame_to = ie_calloc(g->n_frame, sizeof *frame_to, "grammar states", err);
@@ -324,24 +334,14 @@ bool gr_keep(ie_grammar *g, uint32_t **roots, size_t n, ie_error *err) {
         if (!frame_to[f]) continue;
         gr_frame k = g->frame[f];
         frame_to[f] = (uint32_t)frames;
-        for (uint32_t i = 0; i < k.n; i++) {
-            gr_item p = g->pair[k.first + i];
-            g->pair[pairs + i] = (gr_item){p.node, frame_to[p.frame]};
-        }
-        k.first = (uint32_t)pairs;
-        pairs += k.n;
+        move_items(g->pair, &pairs, &k.first, k.n, frame_to);
         g->frame[frames++] = k;
     }
     for (size_t s = 0; s < g->n_state; s++) {
         if (!state_to[s]) continue;
         gr_state k = g->state[s];
         state_to[s] = (uint32_t)states;
-        for (uint32_t i = 0; i < k.n; i++) {
-            gr_item p = g->item[k.first + i];
-            g->item[items + i] = (gr_item){p.node, frame_to[p.frame]};
-        }
-        k.first = (uint32_t)items;
-        items += k.n;
+        move_items(g->item, &items, &k.first, k.n, frame_to);
         k.row = GR_NONE;
         k.mask = -1;
         g->state[states++] = k;

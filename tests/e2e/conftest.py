@@ -50,11 +50,9 @@ def ie():
     return Runner()
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory):
-    """tiny("q4_0"): path of a small random model (tools/make_tiny_gguf.py), made when first asked for."""
-    make = pytest.importorskip("make_tiny_gguf")
-    folder, made = tmp_path_factory.mktemp("tiny"), {}
+def maker(make, folder):
+    """get(name): path of one of make.MODELS in folder, made when first asked for."""
+    made = {}
 
     def get(name):
         if name not in made:
@@ -62,6 +60,12 @@ def tiny(tmp_path_factory):
             make.build(make.MODELS[name], made[name], name)
         return made[name]
     return get
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """tiny("q4_0"): path of a small random model (tools/make_tiny_gguf.py), made when first asked for."""
+    return maker(pytest.importorskip("make_tiny_gguf"), tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")

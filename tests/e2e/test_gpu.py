@@ -10,7 +10,7 @@ import pytest
 
 import make_tiny_gguf as tiny_models
 import tiny_qwen35
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, maker
 
 SIM = {"LD_LIBRARY_PATH": str(BUILD / "sim")}
 FIXTURES = pathlib.Path(os.environ.get("IE_FIXTURES", "/nonexistent"))
@@ -25,14 +25,7 @@ def ready(ie):
 
 @pytest.fixture(scope="module")
 def qwen35(tmp_path_factory):
-    folder, made = tmp_path_factory.mktemp("qwen35"), {}
-
-    def get(name):
-        if name not in made:
-            made[name] = folder / f"{name}.gguf"
-            tiny_qwen35.build(tiny_qwen35.MODELS[name], made[name], name)
-        return made[name]
-    return get
+    return maker(tiny_qwen35, tmp_path_factory.mktemp("qwen35"))
 
 
 @pytest.fixture(scope="module")
