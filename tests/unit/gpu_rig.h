@@ -105,14 +105,15 @@ static void dev_run(gpu_dev *d, gpu_launches *l) {
 
 /* ---- a list on both sides ---------------------------------------------------------------------------------------------- */
 
-enum { RIG_VECS = 4 };
+enum { RIG_VECS = 4, RIG_MATS = 2 };
 
 typedef struct {
     gpu_dev *dev;
     ie_backend *be;
     ie_state *st;
-    ie_vec vec[RIG_VECS];
-    ie_weights w;
+    ie_vec vec[RIG_VECS], dev_vec[RIG_VECS];
+    ie_mat mat[RIG_MATS], dev_mat[RIG_MATS];
+    ie_weights w, dev_w; /* the same things in the CPU's and in the device's places */
     ie_oplist l;
     ie_state_desc d;
     uint64_t arena_bytes;
@@ -138,7 +139,7 @@ static float rig_rndf(void) { return (float)((int32_t)rig_rnd() >> 8) * 0x1p-23f
 static void rig_open(gpu_rig *r, gpu_dev *dev) {
     ie_error err = {0};
     *r = (gpu_rig){.dev = dev, .attn = {GPU_ATTN_AUTO, 768, 0}};
-    r->w.vec = r->vec;
+    r->w.vec = r->vec, r->w.mat = r->mat;
     r->l.name = "test";
     r->be = ie_backend_open("cpu", &(ie_backend_params){.threads = 1}, &err);
     if (!r->be) fail_msg("%s", err.msg);
@@ -157,16 +158,52 @@ static ie_off rig_q8(gpu_rig *r, uint32_t k) { return rig_f32(r, (uint64_t)ie_q8
 static float *rig_at(gpu_rig *r, ie_off off) { return (float *)(void *)(r->arena + (uint64_t)off * 256u); }
 static void rig_add(gpu_rig *r, ie_op op) { assert_int_equal(ie_oplist_add(&r->l, &op, NULL), IE_OK); }
 
+static inline int32_t rig_mat(gpu_rig *r, const ie_format *f, uint32_t rows, uint32_t cols) {
+    r->mat[r->w.n_mat] = (ie_mat){.fmt = f, .rows = rows, .cols = cols, .name = "m"};
+    return (int32_t)r->w.n_mat++;
+}
+/* Rows of GGUF bytes, one after the other, to both sides. */
+typedef struct {
+    const ie_mat *m;
+    const uint8_t *gguf;
+    uint64_t row_bytes;
+} rig_source;
+static inline ie_status rig_rows(void *ctx, uint32_t row0, uint32_t n, uint32_t *units, ie_error *err) {
+    const rig_source *s = ctx;
+    (void)err;
+    ie_repack_rows(s->m->fmt, s->m->cols, s->gguf + row0 * s->row_bytes, n, 0, units);
+    return IE_OK;
+}
+static inline void rig_fill(gpu_rig *r, int32_t mat, const uint8_t *gguf, uint64_t row_bytes) {
+    const ie_mat *m = &r->mat[mat];
+    rig_source s = {m, gguf, row_bytes};
+    uint64_t tile = gpu_tile_bytes(m->fmt, m->cols);
+    uint32_t *wm = malloc((size_t)ie_mat_bytes(m->fmt, IE_TILE_ROWS, m->cols)), *lm = malloc((size_t)tile);
+    assert_int_equal(r->be->api->weights_fill(r->be, m, rig_rows, &s, NULL), IE_OK);
+    for (uint32_t t = 0; t < ie_ntiles(m->rows); t++) {
+        uint32_t row0 = t * IE_TILE_ROWS, n = m->rows - row0 < IE_TILE_ROWS ? m->rows - row0 : IE_TILE_ROWS;
+        memset(wm, 0, (size_t)ie_mat_bytes(m->fmt, IE_TILE_ROWS, m->cols));
+        rig_rows(&s, row0, n, wm, NULL);
+        gpu_repack_tile(m->fmt, m->cols, wm, lm);
+        dev_put(r->dev, r->weights + r->dev_mat[mat].off + t * tile, lm, tile);
+    }
+    free(wm);
+    free(lm);
+}
 /* Weights: each vector centre + width * noise, on both sides. Then the state. */
 static void rig_start(gpu_rig *r, ie_state_desc d, const float *centre, const float *width) {
     ie_error err = {0};
     if (r->be->api->weights_alloc(r->be, &r->w, &err)) fail_msg("%s", err.msg);
-    r->weights = dev_zeros(r->dev, r->w.bytes);
+    memcpy(r->dev_vec, r->vec, sizeof r->vec);
+    memcpy(r->dev_mat, r->mat, sizeof r->mat);
+    r->dev_w = (ie_weights){.mat = r->dev_mat, .n_mat = r->w.n_mat, .vec = r->dev_vec, .n_vec = r->w.n_vec};
+    ie_weights_place(&r->dev_w, gpu_mat_bytes);
+    r->weights = dev_zeros(r->dev, r->dev_w.bytes);
     for (uint32_t i = 0; i < r->w.n_vec; i++) {
         float *p = malloc(r->vec[i].n * sizeof *p);
         for (uint32_t k = 0; k < r->vec[i].n; k++) p[k] = centre[i] + width[i] * rig_rndf();
         assert_int_equal(r->be->api->weights_vec(r->be, &r->vec[i], p, &err), IE_OK);
-        dev_put(r->dev, r->weights + r->vec[i].off, p, r->vec[i].n * 4u);
+        dev_put(r->dev, r->weights + r->dev_vec[i].off, p, r->vec[i].n * 4u);
         free(p);
     }
     d.arena_bytes = r->arena_bytes, d.max_t = IE_DECODE_T, d.n_seq = d.n_seq ? d.n_seq : 1, d.rope_rows = d.pages_per_seq * IE_PAGE;
@@ -225,7 +262,7 @@ static uint32_t rig_device(gpu_rig *r, const ie_step *s) {
         }
         dev_put(r->dev, r->gdn, &g, sizeof g);
     }
-    gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &r->w, .d = &r->d, .step = s, .weights = r->weights, .arena = r->arena_dev,
+    gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &r->dev_w, .d = &r->d, .step = s, .weights = r->weights, .arena = r->arena_dev,
                    .kv = r->kv, .gdn = r->gdn, .batch = r->batch, .page_table = r->table, .rope = r->rope, .scratch = r->scratch, .attn = &r->attn};
     gpu_launches l = {0};
     for (run.op = 0; run.op < r->l.n; run.op++) GPU_OK(gpu_launch_table[r->l.ops[run.op].kind](&run, &r->l.ops[run.op], &l, err));
@@ -251,19 +288,6 @@ static ie_status rig_step(gpu_rig *r, const ie_step *s, const char *what) {
     memcpy(r->arena, got, r->arena_bytes);
     free(got);
     return st;
-}
-
-/* All pages, and a sequence's recurrent state. */
-static void rig_pages(gpu_rig *r, const char *what) {
-    uint64_t bytes = ie_kv_page_bytes(&r->d.kv);
-    uint8_t *a = malloc(bytes), *b = malloc(bytes);
-    for (uint32_t p = 0; p < r->d.n_pages; p++) {
-        assert_int_equal(r->be->api->page_save(r->be, r->st, p, a, NULL), IE_OK);
-        dev_get(r->dev, b, r->kv + p * bytes, bytes);
-        rig_same(what, a, b, bytes);
-    }
-    free(a);
-    free(b);
 }
 
 #endif

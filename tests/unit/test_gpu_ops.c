@@ -173,6 +173,19 @@ static void attn_step(attn_rig *a, const int32_t *seq, const int32_t *pos, uint3
     assert_int_equal(rig_step(&a->r, &(ie_step){.n = n, .seq = seq, .pos = pos, .page_table = a->table, .rope_n = a->pages * 32}, what), IE_OK);
 }
 
+/* All pages. */
+static void rig_pages(gpu_rig *r, const char *what) {
+    uint64_t bytes = ie_kv_page_bytes(&r->d.kv);
+    uint8_t *a = malloc(bytes), *b = malloc(bytes);
+    for (uint32_t p = 0; p < r->d.n_pages; p++) {
+        assert_int_equal(r->be->api->page_save(r->be, r->st, p, a, NULL), IE_OK);
+        dev_get(r->dev, b, r->kv + p * bytes, bytes);
+        rig_same(what, a, b, bytes);
+    }
+    free(a);
+    free(b);
+}
+
 /* Pages of random keys and values on both sides, so that long contexts need no run through all positions. */
 static void attn_fill_pages(attn_rig *a) {
     uint64_t bytes = ie_kv_page_bytes(&a->r.d.kv);

@@ -1,0 +1,203 @@
+/* The GPU's matrix kernels and its layout of weights: every format, rows and columns with tails, 1 to 16 tokens, with and without bias
+ * and residual: equal bits with the CPU backend; also with perturbed transcendental functions, and in the simulator's checking modes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "gpu_rig.h"
+
+static gpu_dev dev;
+static bool small; /* fewer cases: the checking modes are slow */
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a super-block where f16 numbers lie: random bits there could be NaNs, whose payload is nobody's promise. */
+static const uint8_t halves[IE_F_COUNT][2] = {
+    [IE_F_Q4_0] = {0, 0}, [IE_F_Q4_1] = {0, 2}, [IE_F_Q5_0] = {0, 0},   [IE_F_Q5_1] = {0, 2},     [IE_F_Q8_0] = {0, 0},   [IE_F_Q2_K] = {80, 82},
+    [IE_F_Q3_K] = {108, 108}, [IE_F_Q4_K] = {0, 2}, [IE_F_Q5_K] = {0, 2}, [IE_F_Q6_K] = {208, 208}, [IE_F_IQ4_NL] = {0, 0}, [IE_F_IQ4_XS] = {0, 0},
+};
+
+static void put_half(uint8_t *p, float v) {
+    uint16_t h = ie_f32_to_f16(v);
+    p[0] = (uint8_t)h, p[1] = (uint8_t)(h >> 8);
+}
+
+/* One weight of a float format, and one super-block of another. */
+static void put_float(const ie_format *f, uint8_t *p, float v) {
+    uint32_t u = ie_bits_of(v);
+    if (f->id == IE_F_F16) put_half(p, v);
+    else if (f->id == IE_F_BF16) p[0] = (uint8_t)(u >> 16), p[1] = (uint8_t)(u >> 24);
+    else for (int i = 0; i < 4; i++) p[i] = (uint8_t)(u >> (8 * i));
+}
+
+static uint8_t *random_gguf(const ie_format *f, uint32_t rows, uint32_t cols, uint64_t *row_bytes) {
+    uint32_t each = f->gguf_bytes, len = f->blocks * IE_BLOCK, weight = each / len;
+    *row_bytes = f->dot == IE_FLOAT ? (uint64_t)cols * weight : (uint64_t)cols / len * each;
+    uint8_t *p = malloc((size_t)(rows * *row_bytes));
+    for (uint64_t i = 0; i < rows * *row_bytes; i++) p[i] = (uint8_t)(rig_rnd() >> 13);
+    if (f->dot == IE_FLOAT)
+        for (uint64_t i = 0; i < (uint64_t)rows * cols; i++) put_float(f, p + i * weight, rig_rndf() * (i % 53 == 0 ? 0x1p-20f : 1.0f));
+    else
+        for (uint64_t b = 0; b < rows * *row_bytes / each; b++) {
+            put_half(p + b * each + halves[f->id][1], rig_rndf());
+            put_half(p + b * each + halves[f->id][0], b % 31 ? rig_rndf() : 0x1p-22f); /* subnormal ones, too */
+        }
+    return p;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t ones(const uint32_t *p, uint64_t words) {
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < words; i++) n += (uint64_t)__builtin_popcount(p[i]);
+    return n;
+}
+
+/* A permutation of bits: none is lost, and each bit moves on its own, to a place that no other has. */
+static void layout_of(const ie_format *f, uint32_t cols) {
+    uint64_t from = ie_mat_bytes(f, IE_TILE_ROWS, cols) / 4u, to = gpu_tile_bytes(f, cols) / 4u;
+    uint32_t *src = malloc((size_t)from * 4u), *a = malloc((size_t)to * 4u), *b = malloc((size_t)to * 4u), *seen = calloc((size_t)to, 4u);
+    assert_true(to >= from && gpu_mat_bytes(f, IE_TILE_ROWS, cols) % 256u == 0 && gpu_mat_bytes(f, 33, cols) >= 8u * to);
+    for (uint64_t i = 0; i < from; i++) src[i] = rig_rnd();
+    gpu_repack_tile(f, cols, src, a);
+    assert_int_equal(ones(src, from), ones(a, to));
+    for (int k = 0; k < 200; k++) {
+        uint64_t i = rig_rnd() % from, n = 0, at = 0;
+        uint32_t bit = 1u << rig_rnd() % 32u;
+        src[i] ^= bit;
+        gpu_repack_tile(f, cols, src, b);
+        src[i] ^= bit;
+        for (uint64_t w = 0; w < to; w++)
+            if (a[w] != b[w]) n += (uint64_t)__builtin_popcount(a[w] ^ b[w]), at = w;
+        if (n != 1) fail_msg("%s, %u columns: word %llu: a bit of it moves to %llu bits", f->name, cols, (unsigned long long)i, (unsigned long long)n);
+        seen[at] |= a[at] ^ b[at];
+    }
+    assert_true(ones(seen, to) > 150 || from < 400); /* so it is not one place for many */
+    free(src), free(a), free(b), free(seen);
+}
+
+static void layout(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < IE_F_COUNT; i++)
+        for (uint32_t k = 1; k <= 27; k += k < 4 ? 1 : 5) layout_of(&ie_formats[i], k * ie_formats[i].blocks * IE_BLOCK);
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    gpu_rig r;
+    ie_off x, y;
+    uint32_t cols, ld, rows;
+} mat_rig;
+
+static void mat_open(mat_rig *a, const ie_format *f, uint32_t rows, uint32_t cols, bool bias, bool res) {
+    gpu_rig *r = &a->r;
+    rig_open(r, &dev);
+    rig_seed = 3 + rows + cols + f->id;
+    a->cols = cols, a->rows = rows, a->ld = rows + 5;
+    uint64_t row_bytes;
+    uint8_t *gguf = random_gguf(f, rows, cols, &row_bytes);
+    int32_t mat = rig_mat(r, f, rows, cols), vec = bias ? rig_vec(r, rows) : IE_NO_W;
+    ie_off q8 = rig_q8(r, cols), row = rig_f32(r, (uint64_t)IE_DECODE_T * cols);
+    a->x = rig_f32(r, (uint64_t)IE_DECODE_T * (cols + 3)), a->y = rig_f32(r, (uint64_t)IE_DECODE_T * a->ld);
+    ie_op op = rig_op;
+    op.kind = OP_QUANT, op.src = a->x, op.src_ld = cols + 3, op.src_at = 3, op.q8 = q8, op.n = cols;
+    rig_add(r, op);
+    op.kind = OP_MATMUL, op.mat = mat, op.vec = vec, op.q8 = IE_NO_OFF, op.src_q8 = f->dot != IE_FLOAT, op.dst = a->y, op.dst_ld = a->ld, op.dst_at = 2;
+    if (op.src_q8) op.src = q8;
+    if (res) op.res = a->y;
+    rig_add(r, op);
+    op = rig_op;
+    op.kind = OP_EMBED, op.mat = mat, op.dst = row, op.dst_ld = op.n = cols, op.scale = res ? 1.5f : 1.0f;
+    rig_add(r, op);
+    rig_start(r, (ie_state_desc){0}, (float[]){0}, (float[]){1});
+    rig_fill(r, mat, gguf, row_bytes);
+    free(gguf);
+}
+
+static void mat_step(mat_rig *a, uint32_t t, const char *what) {
+    float *x = rig_at(&a->r, a->x), *y = rig_at(&a->r, a->y);
+    int32_t token[IE_DECODE_T];
+    for (uint32_t i = 0; i < IE_DECODE_T * (a->cols + 3); i++) x[i] = rig_rndf() * (i % 101 == 0 ? 20.0f : 1.0f);
+    for (uint32_t i = 0; i < IE_DECODE_T * a->ld; i++) y[i] = rig_rndf();
+    for (uint32_t i = 0; i < t; i++) token[i] = (int32_t)(rig_rnd() % a->rows);
+    assert_int_equal(rig_step(&a->r, &(ie_step){.n = t, .token = token}, what), IE_OK);
+}
+
+static void products_of(const ie_format *f, uint32_t rows, uint32_t cols, uint32_t every) {
+    char what[80];
+    for (int k = 0; k < (small ? 1 : 2); k++) {
+        mat_rig a;
+        mat_open(&a, f, rows, cols, k == 0, k == 0);
+        for (uint32_t t = 1; t <= IE_DECODE_T; t += t == 1 ? 1 : every) {
+            snprintf(what, sizeof what, "%s %u x %u, %u tokens", f->name, rows, cols, t);
+            mat_step(&a, t, what);
+        }
+        rig_close(&a.r);
+    }
+}
+
+/* Rows: less than a tile, tails, more tiles than a workgroup. Super-blocks of a row: one, some, segments of unequal length; for formats
+ * of single blocks also last units of 1 to 7 blocks, for floats a last block that is not whole. */
+static void products(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < IE_F_COUNT; i++) {
+        const ie_format *f = &ie_formats[i];
+        uint32_t more = f->dot == IE_FLOAT ? 5 : 0;
+        products_of(f, 70, (f->blocks == 8 ? 2304 : 608) + more, small ? 5 : 1);
+        products_of(f, 1, 256, small ? 14 : 7);
+        if (small) continue;
+        products_of(f, 33, f->blocks == 8 ? 256 : 32 + more, 5);
+        products_of(f, 300, f->blocks == 8 ? 5120 : 4384 - more, 7);
+    }
+}
+
+/* Many rows: four waves a tile. */
+static void many_rows(void **state) {
+    (void)state;
+    products_of(&ie_formats[IE_F_Q4_0], small ? 200 : 9000, 544, 14);
+    products_of(&ie_formats[IE_F_Q6_K], small ? 200 : 8200, 512, 7);
+}
+
+/* ---- modes -------------------------------------------------------------------------------------------------------------------- */
+
+static int run_all(void) {
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(many_rows)};
+    int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
+    const char *none = dev_open(&dev);
+    if (none) {
+        printf("skip: %s\n", none);
+        return failed;
+    }
+    return failed | cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* The simulator reads its modes once, so each is a process of its own. */
+static int run_mode(const char *name, const char *value) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv(name, value, 1);
+        small = true;
+        int failed = run_all();
+        fflush(NULL);
+        _exit(failed ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    if (status) printf("%s=%s: failed\n", name, value);
+    return status != 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    static const char *const modes[][2] = {{"IE_SIM_ULP", "1"},    {"IE_SIM_ULP", "2"},  {"IE_SIM_ULP", "3"},
+                                           {"IE_SIM_STRICT", "1"}, {"IE_SIM_RACE", "1"}, {"IE_SIM_WEAK", "2"}};
+    int failed = 0;
+    if (getenv("IE_GPU_TEST") || getenv("IE_GPU_LIB")) return run_all(); /* a card has no modes */
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) failed |= run_mode(modes[i][0], modes[i][1]);
+    return failed | run_all();
+}
