@@ -20,7 +20,11 @@ typedef struct {
 
 /* A unit of one row as it lies in memory: header fields (at h0 and h1), bulk, the half-word apart. */
 typedef struct {
-    uint32_t h0[8], h1[16], q[64], d;
+    uint32_t h0[8], h1[16], d;
+} heads;
+typedef struct {
+    heads h;
+    uint32_t q[64];
 } unit;
 
 typedef IE_GLOBAL const uint32_t *words;
@@ -29,7 +33,7 @@ typedef IE_GLOBAL const uint32_t *words;
 
 #define BLOCK(F) IE_INLINE void block_##F(const unit *u, uint32_t b, block *o)
 #define WORDS8 _Pragma("unroll") for (uint32_t e = 0; e < 8; e++)
-#define HALF_D o->d = b % 2u ? ie_f16_hi(u->h0[b / 2u]) : ie_f16_lo(u->h0[b / 2u])
+#define HALF_D o->d = b % 2u ? ie_f16_hi(u->h.h0[b / 2u]) : ie_f16_lo(u->h.h0[b / 2u])
 #define DM(x) o->d = ie_f16_lo(x), o->m = ie_f16_hi(x)
 
 BLOCK(q4_0) {
@@ -37,16 +41,16 @@ BLOCK(q4_0) {
     WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q4_1) {
-    DM(u->h0[b]);
+    DM(u->h.h0[b]);
     WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q5_0) {
     HALF_D;
-    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h.h1[b], e);
 }
 BLOCK(q5_1) {
-    DM(u->h0[b]);
-    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
+    DM(u->h.h0[b]);
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h.h1[b], e);
 }
 BLOCK(q8_0) {
     HALF_D;
@@ -57,31 +61,31 @@ BLOCK(iq4_nl) {
     WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
 }
 BLOCK(q2_k) {
-    o->d = ie_f16_lo(u->h1[0]), o->m = -ie_f16_hi(u->h1[0]);
-    o->s0 = (int32_t)ie_q2k_scale(u->h0, 2u * b), o->s1 = (int32_t)ie_q2k_scale(u->h0, 2u * b + 1u);
-    o->m0 = (int32_t)ie_q2k_min(u->h0, 2u * b), o->m1 = (int32_t)ie_q2k_min(u->h0, 2u * b + 1u);
+    o->d = ie_f16_lo(u->h.h1[0]), o->m = -ie_f16_hi(u->h.h1[0]);
+    o->s0 = (int32_t)ie_q2k_scale(u->h.h0, 2u * b), o->s1 = (int32_t)ie_q2k_scale(u->h.h0, 2u * b + 1u);
+    o->m0 = (int32_t)ie_q2k_min(u->h.h0, 2u * b), o->m1 = (int32_t)ie_q2k_min(u->h.h0, 2u * b + 1u);
     WORDS8 o->w[e] = ie_q2_bytes(u->q + 2u * b, e);
 }
 BLOCK(q3_k) {
-    o->d = ie_f16_lo(u->d);
-    o->s0 = ie_q3k_scale(u->h0, 2u * b), o->s1 = ie_q3k_scale(u->h0, 2u * b + 1u);
-    WORDS8 o->w[e] = ie_q3_bytes(u->q + 2u * b, u->h1[b], e);
+    o->d = ie_f16_lo(u->h.d);
+    o->s0 = ie_q3k_scale(u->h.h0, 2u * b), o->s1 = ie_q3k_scale(u->h.h0, 2u * b + 1u);
+    WORDS8 o->w[e] = ie_q3_bytes(u->q + 2u * b, u->h.h1[b], e);
 }
 BLOCK(q4_k) {
-    o->d = ie_f16_lo(u->h0[0]) * (float)ie_k4_scale(u->h0 + 1, b), o->m = -ie_f16_hi(u->h0[0]) * (float)ie_k4_min(u->h0 + 1, b);
+    o->d = ie_f16_lo(u->h.h0[0]) * (float)ie_k4_scale(u->h.h0 + 1, b), o->m = -ie_f16_hi(u->h.h0[0]) * (float)ie_k4_min(u->h.h0 + 1, b);
     WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
 }
 BLOCK(q5_k) {
-    o->d = ie_f16_lo(u->h0[0]) * (float)ie_k4_scale(u->h0 + 1, b), o->m = -ie_f16_hi(u->h0[0]) * (float)ie_k4_min(u->h0 + 1, b);
-    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h1[b], e);
+    o->d = ie_f16_lo(u->h.h0[0]) * (float)ie_k4_scale(u->h.h0 + 1, b), o->m = -ie_f16_hi(u->h.h0[0]) * (float)ie_k4_min(u->h.h0 + 1, b);
+    WORDS8 o->w[e] = ie_q5_bytes(u->q + 4u * b, u->h.h1[b], e);
 }
 BLOCK(q6_k) {
-    o->d = ie_f16_lo(u->d);
-    o->s0 = ie_q6k_scale(u->h0, 2u * b), o->s1 = ie_q6k_scale(u->h0, 2u * b + 1u);
-    WORDS8 o->w[e] = ie_q6_bytes(u->q + 4u * b, u->h1 + 2u * b, e);
+    o->d = ie_f16_lo(u->h.d);
+    o->s0 = ie_q6k_scale(u->h.h0, 2u * b), o->s1 = ie_q6k_scale(u->h.h0, 2u * b + 1u);
+    WORDS8 o->w[e] = ie_q6_bytes(u->q + 4u * b, u->h.h1 + 2u * b, e);
 }
 BLOCK(iq4_xs) {
-    o->d = ie_f16_lo(u->h0[0]) * (float)ie_iq4xs_scale(ie_half_of(u->h0[0], 1), u->h0[1], b);
+    o->d = ie_f16_lo(u->h.h0[0]) * (float)ie_iq4xs_scale(ie_half_of(u->h.h0[0], 1), u->h.h0[1], b);
     WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
 }
 
@@ -98,21 +102,28 @@ IE_INLINE void field(words at, uint32_t n, uint32_t r, uint32_t *out) {
     for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = at[ie_field_lm(0, n, w, r)];
 }
 
-/* Unit i of a tile whose rows have nblk blocks. Of the last one only the blocks that exist are read; the others' words are not defined. */
+IE_INLINE words bulk(ie_gpu_format f, words at) { return at + IE_TILE_ROWS * (f.n0 + f.n1); }
+
+/* The headers of unit i of a tile whose rows have nblk blocks. */
+IE_INLINE void fetch_head(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uint32_t r, heads *h) {
+    words at = tile + ie_tile_words(i, ie_gpu_unit_words(f));
+    field(at, f.n0, r, h->h0);
+    field(at + IE_TILE_ROWS * f.n0, f.n1, r, h->h1);
+    if (f.apart) h->d = ((IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, nblk)))[IE_TILE_ROWS * i + r];
+}
+/* What block b of a whole unit at `at` is the last to need of the bulk: its words, or 16 bytes of two blocks; b is a constant. */
+IE_INLINE void fetch_block(ie_gpu_format f, words at, uint32_t b, uint32_t r, unit *u) {
+    if (f.per >= 4u) field(bulk(f, at) + IE_TILE_ROWS * f.per * b, f.per, r, u->q + f.per * b);
+    else if (b % 2u) field(bulk(f, at) + IE_TILE_ROWS * 2u * (b - 1u), 4u, r, u->q + 2u * (b - 1u));
+}
+/* A unit that may have fewer than 8 blocks. The words of those that it has not are not defined. */
 IE_INLINE void fetch(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uint32_t r, unit *u) {
     words at = tile + ie_tile_words(i, ie_gpu_unit_words(f));
-    field(at, f.n0, r, u->h0);
-    field(at + IE_TILE_ROWS * f.n0, f.n1, r, u->h1);
-    at += IE_TILE_ROWS * (f.n0 + f.n1);
     uint32_t nb = ie_gpu_unit_blocks(i, nblk);
-    if (nb == IE_GPU_UNIT) {
-        field(at, IE_GPU_UNIT * f.per, r, u->q);
-    } else {
+    fetch_head(f, tile, i, nblk, r, &u->h);
 #pragma unroll
-        for (uint32_t b = 0; b < IE_GPU_UNIT - 1u; b++)
-            if (b < nb && f.per >= 4u) field(at + IE_TILE_ROWS * f.per * b, f.per, r, u->q + f.per * b);
-    }
-    if (f.apart) u->d = ((IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, nblk)))[IE_TILE_ROWS * i + r];
+    for (uint32_t b = 0; b < IE_GPU_UNIT; b++)
+        if (b < nb) fetch_block(f, at, b, r, u);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
@@ -170,10 +181,13 @@ IE_INLINE uint32_t seg_begin(uint32_t s, uint32_t nblk) {
 IE_INLINE uint32_t share(uint32_t nseg, uint32_t part, uint32_t waves) {
     return waves == SHARES ? ie_share(nseg, part, SHARES) : ie_share(nseg, part, WAVES);
 }
-IE_INLINE IE_SCALAR const uint32_t *q8_block(const ie_abi_gemv *a, uint32_t t, uint32_t b) {
-    uint32_t at = a->group == 1u ? ie_q8_at(t, b, a->nblk, 1u) : ie_q8_at(t, b, a->nblk, IE_DECODE_T);
+/* The Q8 block of token t0 and block b; those of the tokens after t0 in its group of 16 follow, then those of block b + 1. A single token's
+ * blocks follow each other. */
+IE_INLINE IE_SCALAR const uint32_t *q8_block(const ie_abi_gemv *a, uint32_t nt, uint32_t t0, uint32_t b) {
+    uint32_t at = nt == 1u ? ie_q8_at(t0, b, a->nblk, 1u) : ie_q8_at(t0, b, a->nblk, IE_DECODE_T);
     return (IE_SCALAR const uint32_t *)a->x + (uint64_t)at * IE_Q8_WORDS;
 }
+#define Q8_NEXT(NT) ((NT) == 1u ? 1u : IE_DECODE_T) /* blocks from block b to b + 1 */
 
 /* Where a wave stands: its tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
 typedef struct {
@@ -203,34 +217,68 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
         }
 }
 
-/* ROW: the format's row of layout.h. */
+/* A segment ends with unit i: its sums to LDS. */
+#define SEGMENT_END(NT) \
+    if (i + 1u == end) { \
+        _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
+        seg++, end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+    }
+/* Block b of a unit held in u; x: the unit's Q8 blocks. */
+#define USE(F, NT, KIND, BIAS) \
+    block o; \
+    block_##F(&u, b, &o); \
+    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
+        acc[t] = add_block(KIND, BIAS, &o, x + (b * Q8_NEXT(NT) + t) * IE_Q8_WORDS, acc[t]);
+
+/* ROW: the format's row of layout.h. Whole units: when a block has been used, its registers take the same block of the next unit, so that
+ * most of a unit is under way at any time, and no load waits for a later one: no guard may stand there. Then the last whole unit, and one
+ * that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
         static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * (NT) * 32u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
-            words at = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
+            words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
             uint32_t i = seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(seg_begin(p.seg1, nblk)), end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+            uint32_t whole = i1 < nblk / IE_GPU_UNIT ? i1 : nblk / IE_GPU_UNIT; \
             float acc[NT] = {0}; \
-            unit u, next; \
-            fetch(ROW, at, i, nblk, r, &u); \
-            for (; i < i1; i++) { \
-                if (i + 1u < i1) fetch(ROW, at, i + 1u, nblk, r, &next); \
+            unit u; \
+            if (i < whole) { \
+                fetch_head(ROW, tile, i, nblk, r, &u.h); \
+                _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) \
+                    fetch_block(ROW, tile + ie_tile_words(i, ie_gpu_unit_words(ROW)), b, r, &u); \
+                for (; i + 1u < whole; i++) { \
+                    words at = tile + ie_tile_words(i + 1u, ie_gpu_unit_words(ROW)); \
+                    heads next; \
+                    fetch_head(ROW, tile, i + 1u, nblk, r, &next); \
+                    ie_keep_order(); \
+                    IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
+                    _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
+                        USE(F, NT, KIND, BIAS) \
+                        fetch_block(ROW, at, b, r, &u); \
+                        ie_keep_order(); \
+                    } \
+                    SEGMENT_END(NT) \
+                    u.h = next; \
+                } \
+                IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
+                _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
+                    USE(F, NT, KIND, BIAS) \
+                    ie_keep_order(); \
+                } \
+                SEGMENT_END(NT) \
+                i++; \
+            } \
+            if (i < i1) { \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
+                fetch(ROW, tile, i, nblk, r, &u); \
+                IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                     if (b >= nb) break; \
-                    block o; \
-                    block_##F(&u, b, &o); \
-                    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
-                        acc[t] = add_block(KIND, BIAS, &o, q8_block(&a, ie_wg_y() * (NT) + t, i * IE_GPU_UNIT + b), acc[t]); \
+                    USE(F, NT, KIND, BIAS) \
                 } \
-                if (i + 1u == end) { \
-                    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
-                        sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
-                    seg++, end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
-                } \
-                u = next; \
+                SEGMENT_END(NT) \
             } \
         } \
         tile_put(&a, sums, NT, &p); \

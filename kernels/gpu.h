@@ -52,6 +52,9 @@ IE_INLINE uint32_t ie_xor16(uint32_t x) {
     return (uint32_t)__builtin_amdgcn_permlanex16(0, (int)x, 0x76543210, (int)0xFEDCBA98, false, false);
 }
 
+/* The compiler moves nothing over this point: a load that is written before it is under way before what follows. */
+IE_INLINE void ie_keep_order(void) { __builtin_amdgcn_sched_barrier(0); }
+
 /* ---- order and atomics ------------------------------------------------------------------------------------------------- */
 
 /* All waves of the workgroup have arrived, and see each other's memory. */
@@ -79,6 +82,8 @@ IE_INLINE uint32_t ie_wg_z(void) { return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z
 IE_INLINE uint32_t ie_uniform(uint32_t x) { return x; }
 IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm_shfl_sync_idx_i32(-1, (int)x, (int)l, 31); }
 #define ie_xor(x, m) ((uint32_t)__nvvm_shfl_sync_bfly_i32(-1, (int)(x), (m), 31))
+
+IE_INLINE void ie_keep_order(void) {} /* the driver's compiler schedules anew */
 
 IE_INLINE void ie_barrier(void) { __syncthreads(); }
 IE_INLINE void ie_release(void) { __nvvm_membar_gl(); }
