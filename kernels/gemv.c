@@ -1,11 +1,13 @@
 /* Matrix times rows, and rows of the embedding: all formats, in the order of docs/NUMERICS.md (lane = row of a 32-row tile).
  *
- *   ie_gemv_FORMAT, _t4, _t8   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of 1, 4, 8 tokens at a time; x is Q8, or f32 for float matrices
- *   ie_embed_FORMAT            y[t] = row token[t] * scale
+ *   ie_gemv_FORMAT, _t4, _t8, _t16   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of 1, 4, 8, 16 tokens at a time; x is Q8, or f32 for float matrices
+ *   ie_embed_FORMAT                  y[t] = row token[t] * scale
  *
  * Operands: weights in the layout of layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
  * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
- * A wave loads a unit (8 blocks, 2 to 9 KB) into registers while it works on the one before. LDS: the segments' sums, 4 KB a token of a group. */
+ * A wave has most of a unit
+ * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
+ * 4 KB a token of a group; with 16 tokens 2 KB, since a workgroup then has one tile (waves = 8). Registers: budgets.txt. */
 #include "gpu.h"
 #include "layout.h"
 
@@ -235,7 +237,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
  * that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * (NT) * 32u]; \
+        static IE_LDS_VAR float sums[((NT) == 16u ? 1u : WAVES / SHARES) * IE_MAX_SEGS * (NT) * 32u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
@@ -312,6 +314,7 @@ IE_GPU_FORMATS(ROW_OF)
     GEMV_T(F, , 1u, KIND, BIAS, row_##F) \
     GEMV_T(F, _t4, 4u, KIND, BIAS, row_##F) \
     GEMV_T(F, _t8, 8u, KIND, BIAS, row_##F) \
+    GEMV_T(F, _t16, 16u, KIND, BIAS, row_##F) \
     EMBED(F, KIND, BIAS, row_##F)
 GEMV(q4_0, K_DOT, 8)
 GEMV(q4_1, K_DOT_MIN, 0)
@@ -333,7 +336,7 @@ IE_INLINE float el_f32(const uint32_t *q, uint32_t k) { return ie_f32_of(q[k]); 
 IE_INLINE float el_f16(const uint32_t *q, uint32_t k) { return k % 2u ? ie_f16_hi(q[k / 2u]) : ie_f16_lo(q[k / 2u]); }
 IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u ? q[k / 2u] & 0xFFFF0000u : q[k / 2u] << 16); }
 
-/* Block by block: 64 or 128 bytes a lane at a time. A row's last block may be shorter than 32. */
+/* Block by block, the next one's 64 or 128 bytes a lane under way. A row's last block may be shorter than 32. */
 #define FLOAT(F) \
     IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
         static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * 32u]; \
@@ -345,15 +348,25 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u
             IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)ie_wg_y() * a.x_ld; \
             for (; seg < p.seg1; seg++) { \
                 float acc = 0.0f; \
-                for (uint32_t b = seg_begin(seg, nblk), b1 = seg_begin(seg + 1u, nblk); b < b1; b++) { \
-                    uint32_t q[32]; \
-                    field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
-                    if ((b + 1u) * IE_BLOCK <= a.cols) { \
-                        _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
-                    } else { \
-                        _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) \
-                            if (b * IE_BLOCK + k < a.cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
+                uint32_t b = seg_begin(seg, nblk), b1 = seg_begin(seg + 1u, nblk), whole = a.cols / IE_BLOCK, q[32]; \
+                if (b1 < whole) whole = b1; \
+                field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
+                for (; b + 1u < whole; b++) { \
+                    words next = at + ie_tile_words(b + 1u, IE_TILE_ROWS * per); \
+                    _Pragma("unroll") for (uint32_t w = 0; w < per; w += 4u) { \
+                        _Pragma("unroll") for (uint32_t k = 0; k < 4u * IE_BLOCK / per; k++) \
+                            acc = ie_fma(el_##F(q, w * IE_BLOCK / per + k), x[b * IE_BLOCK + w * IE_BLOCK / per + k], acc); \
+                        field(next + IE_TILE_ROWS * w, 4u, r, q + w); \
+                        ie_keep_order(); \
                     } \
+                } \
+                if (b < whole) { \
+                    _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
+                    if (++b < b1) field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
+                } \
+                if (b < b1) { \
+                    _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) \
+                        if (b * IE_BLOCK + k < a.cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
                 } \
                 sums[(p.slot * IE_MAX_SEGS + seg) * 32u + r] = acc; \
             } \

@@ -4,14 +4,14 @@
 
 #define WAVES 8u /* of a workgroup */
 
-/* Kernels by tokens of a group: 1, 4, 8. */
-#define GROUPS 3u
-static const uint32_t group_tokens[GROUPS] = {1, 4, 8};
+/* Kernels by tokens of a group. */
+#define GROUPS 4u
+static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
 static const struct {
     const char *gemv[GROUPS], *embed;
 } names[IE_F_COUNT] = {
 #define ROW(NAME, FORMAT, N0, N1, PER, APART) \
-    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8"}, "ie_embed_" #NAME},
+    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, "ie_embed_" #NAME},
     IE_GPU_FORMATS(ROW)
 #undef ROW
 };
@@ -30,6 +30,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
                      .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
                      .nblk = ie_nblk(m->cols), .group = ie_q8_group(n), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n, .waves = waves};
     while (!floats && g + 1u < GROUPS && group_tokens[g] < n) g++; /* float matrices: a token at a time */
+    if (group_tokens[g] == 16u) a.waves = waves = WAVES; /* LDS for one tile's sums */
     uint32_t each = WAVES / waves, t = group_tokens[g];
     return gpu_add(out, names[m->fmt->id].gemv[g], ie_grid_pad((tiles + each - 1u) / each), (n + t - 1u) / t, 32u * WAVES, &a, sizeof a, err);
 }
