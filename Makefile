@@ -77,6 +77,8 @@ $(BUILD)/obj/src/gpu/code.o: $(GPU_CODE)
 $(BUILD)/obj/src/gpu/code.o: CPPFLAGS += -DIE_HSACO='"$(BUILD)/ie_kernels.hsaco"' -DIE_PTX='"$(BUILD)/ie_kernels.ptx"'
 endif
 
+$(BUILD)/obj/src/serve/page.o: $(wildcard src/serve/page/*)
+
 $(BUILD)/libie.so: $(LIB_OBJ)
 	$(call say,LINK)$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
 

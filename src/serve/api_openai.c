@@ -86,6 +86,12 @@ static bool send_piece(completion *k, const serve_event *ev, const char *finish)
     return send_chunk(k, ev->index, delta, text, probs, finish);
 }
 
+static bool send_progress(completion *k, const serve_event *ev) {
+    json_t *obj = envelope(k, k->chat ? json_pack("[{s:i, s:{}, s:n}]", "index", (int)ev->index, "delta", "finish_reason") : json_array(), true);
+    json_object_set_new(obj, "prompt_progress", serve_progress(ev));
+    return serve_sse(k->c, NULL, obj);
+}
+
 static void send_start(completion *k) {
     serve_sse_begin(k->c);
     for (uint32_t i = 0; i < k->n; i++) {
@@ -114,6 +120,7 @@ static bool stream_events(completion *k, serve_stream *st) {
             if (ev.kind == SERVE_EV_ERROR) serve_sse(k->c, NULL, serve_error_json(0, &ev.err));
             if (ev.kind == SERVE_EV_ERROR) ok = false;
             if (ev.kind == SERVE_EV_DONE) k->result[ev.index] = ev.result;
+            if (ev.kind == SERVE_EV_PROGRESS) ok = send_progress(k, &ev);
             if (ev.kind == SERVE_EV_TOKEN) ok = send_piece(k, &ev, NULL);
             if (ev.kind == SERVE_EV_DONE) {
                 if (ev.n_text) ok = send_piece(k, &ev, NULL);

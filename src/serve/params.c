@@ -131,14 +131,16 @@ ie_status serve_read_params(serve *s, const json_t *o, serve_params *p, ie_error
     ie_sampling_default(&p->job.sampling);
     p->job.sampling.temp = 1;
     int64_t max = s->opts.max_tokens;
-    bool cache = !s->opts.no_cache, ignore = false;
+    bool cache = !s->opts.no_cache, ignore = false, progress = false;
     ie_status st = read_sampling(o, &p->job.sampling, err);
     for (int i = 0; i < 3 && !st; i++) st = serve_get_int(o, limits[i], -1, INT32_MAX, &max, err);
     p->job.max_tokens = (int32_t)max;
     if (!st) st = serve_get_bool(o, "cache_prompt", &cache, err);
     if (!st) st = serve_get_bool(o, "ignore_eos", &ignore, err);
+    if (!st) st = serve_get_bool(o, "return_progress", &progress, err);
     p->job.no_cache = s->opts.no_cache || !cache;
     p->job.ignore_end = ignore;
+    p->job.progress = progress;
     if (!st) st = read_stop(o, p, err);
     if (!st) st = read_bias(s, o, p, err);
     if (!st) st = read_grammar(s, o, p, err);
@@ -194,6 +196,11 @@ json_t *serve_timings(const serve_result *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:i, s:f, s:f, s:f}", "prompt_n", n, "cache_n", r->n_cached, "prompt_ms", r->prompt_s * 1e3,
                      "prompt_per_second", per_s(n, r->prompt_s), "predicted_n", r->n_predicted, "predicted_ms", r->predicted_s * 1e3,
                      "predicted_per_second", per_s(r->n_predicted - 1, r->predicted_s), "queue_ms", r->queue_s * 1e3);
+}
+
+json_t *serve_progress(const serve_event *ev) {
+    return json_pack("{s:i, s:i, s:i, s:f}", "total", ev->result.n_prompt, "cache", ev->result.n_cached, "processed", ev->token, "time_ms",
+                     ev->result.prompt_s * 1e3);
 }
 
 static bool token_bytes(serve *s, int32_t token, char **text, size_t *n) {

@@ -6,7 +6,7 @@
 
 #include "serve.h"
 
-static const serve_route *const tables[] = {serve_routes_openai, serve_routes_llama};
+static const serve_route *const tables[] = {serve_routes_openai, serve_routes_llama, serve_routes_page};
 
 /* *known: another method exists for the path. */
 static const serve_route *find(const http_req *r, bool *known) {

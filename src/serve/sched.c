@@ -441,7 +441,9 @@ static bool prefill(serve_sched *d) {
         }
         j->done += parts[k].n;
         if (!j->p.no_cache) ie_prefix_keep(d->c, slot, &none);
-        if (j->p.progress) deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done});
+        if (j->p.progress)
+            deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
+                                      .result = {.n_prompt = j->p.n_prompt, .n_cached = j->n_cached, .prompt_s = ie_now() - j->began}});
         if (j->done < j->p.n_prompt) continue;
         if (j->p.max_tokens == 0) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
         else next_token(d, slot, last[k]);

@@ -68,7 +68,7 @@ typedef struct {
 } serve_result;
 
 typedef enum {
-    SERVE_EV_PROGRESS,  /* token: prompt tokens evaluated so far */
+    SERVE_EV_PROGRESS,  /* token: prompt tokens that are done, cached ones included; result: n_prompt, n_cached, prompt_s */
     SERVE_EV_TOKEN,     /* one generated token; text: what has become ready (may be empty) */
     SERVE_EV_DONE,      /* text: the rest; result. The job's last event */
     SERVE_EV_ERROR,     /* err. The job's last event */
@@ -173,7 +173,7 @@ typedef struct {
 } serve_route;
 
 /* Each family's table, ended by a row without a path. route.c lists the tables. */
-extern const serve_route serve_routes_openai[], serve_routes_llama[];
+extern const serve_route serve_routes_openai[], serve_routes_llama[], serve_routes_page[];
 
 bool serve_quick(void *user, http_req *r);
 void serve_handle(void *user, http_req *r);
@@ -236,6 +236,7 @@ ie_status serve_text_prompt(serve *s, const json_t *prompt, serve_params *p, ie_
 const char *serve_finish(const serve_result *r);
 json_t *serve_usage(const serve_result *r);   /* prompt_tokens, completion_tokens, total_tokens, details */
 json_t *serve_timings(const serve_result *r); /* llama-server's names */
+json_t *serve_progress(const serve_event *ev); /* of SERVE_EV_PROGRESS, llama-server's prompt_progress */
 /* Bytes of one token as text (invalid UTF-8 replaced) and as an array of numbers. */
 json_t *serve_token_text(serve *s, int32_t token);
 json_t *serve_token_bytes(serve *s, int32_t token);
