@@ -75,6 +75,7 @@ function drawChats() {
     const hit = c => !find || c.title.toLowerCase().includes(find) || (localStorage.getItem(PREFIX + 'c.' + c.id) || '').toLowerCase().includes(find);
     let group = '';
     list.replaceChildren();
+    if (!index.length) list.append(el('li', { className: 'none' }, 'Conversations are kept in this browser only.'));
     for (const c of index.filter(hit)) {
         if (age(c.updated) !== group) list.append(el('li', { className: 'group' }, group = age(c.updated)));
         const li = el('li', { className: c.id === chat.id ? 'on' : '' });
@@ -354,7 +355,7 @@ function drawState() {
         send.replaceChildren(icon(busy ? 'stop' : 'send'));
     }
     send.disabled = !busy && !$('#text').value.trim();
-    $('#hint').textContent = run ? (run.n ? rate(run) : '') : 'Enter sends, Shift + Enter starts a line';
+    $('#hint').replaceChildren(run ? (run.n ? rate(run) : '') : el('span', { className: 'keys' }, 'Enter sends, Shift + Enter starts a line'));
     $('#save-one').hidden = chat.messages.length === 0;
     const ctx = $('#ctx');
     ctx.replaceChildren();
