@@ -52,8 +52,8 @@ typedef struct {
     IE_PTR(float) y;
     IE_PTR(const float) bias; /* 0: none */
     IE_PTR(const float) res;  /* y_ld floats apart; 0: none; may be y */
-    uint32_t rows, cols, nblk, group, x_ld, y_ld;
-    uint32_t n;     /* tokens */
+    uint32_t rows, cols, nblk, x_ld, y_ld;
+    uint32_t t0, n; /* tokens that are wanted: t0 .. n - 1 */
     uint32_t waves; /* that share out a tile's segments: 4 or 8 */
 } ie_abi_gemv;
 

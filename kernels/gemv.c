@@ -1,13 +1,14 @@
 /* Matrix times rows, and rows of the embedding: all formats, in the order of docs/NUMERICS.md (lane = row of a 32-row tile).
  *
- *   ie_gemv_FORMAT, _t4, _t8, _t16   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of 1, 4, 8, 16 tokens at a time; x is Q8, or f32 for float matrices
- *   ie_embed_FORMAT                  y[t] = row token[t] * scale
+ *   ie_gemv_FORMAT, _t4   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of 1, 4 tokens at a time (more: gemv_mma.c); x is Q8, or f32 for
+ *                         float matrices
+ *   ie_embed_FORMAT       y[t] = row token[t] * scale
  *
  * Operands: weights in the layout of layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
  * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
- * 4 KB a token of a group; with 16 tokens 2 KB, since a workgroup then has one tile (waves = 8). Registers: budgets.txt. */
+ * 4 KB a token of a group. Registers: budgets.txt. */
 #include "gpu.h"
 #include "layout.h"
 
@@ -212,6 +213,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
         for (uint32_t i = p->part; i < nt; i += a->waves) {
             uint32_t t = ie_wg_y() * nt + i;
             if (t >= a->n) break;
+            if (t < a->t0) continue;
             const IE_LDS float *s = sums + (p->slot * IE_MAX_SEGS * nt + i) * 32u + r;
             float sum = s[0];
             for (uint32_t k = 1; k < p->nseg; k++) sum = sum + s[k * nt * 32u];
@@ -237,7 +239,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
  * that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[((NT) == 16u ? 1u : WAVES / SHARES) * IE_MAX_SEGS * (NT) * 32u]; \
+        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * (NT) * 32u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
@@ -313,8 +315,6 @@ IE_GPU_FORMATS(ROW_OF)
 #define GEMV(F, KIND, BIAS) \
     GEMV_T(F, , 1u, KIND, BIAS, row_##F) \
     GEMV_T(F, _t4, 4u, KIND, BIAS, row_##F) \
-    GEMV_T(F, _t8, 8u, KIND, BIAS, row_##F) \
-    GEMV_T(F, _t16, 16u, KIND, BIAS, row_##F) \
     EMBED(F, KIND, BIAS, row_##F)
 GEMV(q4_0, K_DOT, 8)
 GEMV(q4_1, K_DOT_MIN, 0)

@@ -166,4 +166,141 @@ IE_INLINE uint32_t ie_f16_put2(float lo, float hi) {
     return w;
 }
 
+/* ---- the matrix instruction: 32 rows of weights x 8 tokens, int8, exact ------------------------------------------------------- */
+
+/* A block (32 weights) of 32 rows against the same block of 8 tokens, in two halves of 16 weights. Lane = row, as everywhere: a lane gives
+ * the eight words of its row. What comes back are 8 sums a lane: sum i belongs to token ie_mma_token(i) and to row ie_mma_row(i) of the
+ * tile. A value of the own row is brought to where the row's sums are by ie_mma_spread: IE_MMA_ROWS values, sum i takes number
+ * i / (8 / IE_MMA_ROWS).
+ *
+ * AMD, WMMA 16 x 16 x 16: column = lane mod 16, and each half of the wave gives 8 of the 16 k. The upper half's lanes are not the other
+ * half of k here but 16 more rows; tokens are rows 0 .. 7 with zeros for the upper half's k and once more rows 8 .. 15 with zeros for the
+ * lower half's. So sums lie where a dot4 kernel has them: row = lane, one token a register; nothing moves between lanes, and scales of
+ * tokens are scalars. (Half of the products are with zeros: four instructions of 8 cycles for what takes 64 dot4.)
+ * NVIDIA, mma.sync 16 x 8 x 16: fragments by ldmatrix out of LDS. */
+#define IE_MMA_TOKENS 8u
+typedef int32_t ie_i8 __attribute__((ext_vector_type(8)));
+
+#if defined(__AMDGCN__)
+
+#define IE_MMA_ROWS 1u
+#define IE_MMA_LDS(name, waves) IE_LDS uint32_t *name = 0 /* what a wave of a workgroup of so many needs of LDS: nothing */
+typedef uint32_t ie_u2 __attribute__((ext_vector_type(2)));
+typedef struct {
+    ie_u2 k[4];
+} ie_mma_x; /* a block of 8 tokens */
+typedef struct {
+    ie_u2 k[4];
+} ie_mma_w; /* a block of 32 rows */
+typedef struct {
+    uint32_t at[4]; /* bytes from the first token's block: words 2 k and 2 k + 1 of the lane's token, or words 14 and 15, which are zero */
+} ie_mma_from;
+
+IE_INLINE uint32_t ie_mma_token(uint32_t i) { return i; }
+IE_INLINE uint32_t ie_mma_row(uint32_t i) { return (void)i, ie_lane(); }
+IE_INLINE void ie_mma_spread(float v, float out[IE_MMA_ROWS]) { out[0] = v; }
+IE_INLINE ie_mma_from ie_mma_where(void) {
+    uint32_t l = ie_lane(), token = l % 8u * (IE_Q8_WORDS * 4u);
+    ie_mma_from f;
+#pragma unroll
+    for (uint32_t k = 0; k < 4u; k++) f.at[k] = token + (l / 16u == l / 8u % 2u ? 8u * k : 56u);
+    return f;
+}
+/* The block at p of a first token and those of the 7 tokens after it (64 bytes each, one after the other). */
+IE_INLINE ie_mma_x ie_mma_load(const ie_mma_from *f, IE_GLOBAL const uint32_t *p) {
+    ie_mma_x x;
+#pragma unroll
+    for (uint32_t k = 0; k < 4u; k++) x.k[k] = *(IE_GLOBAL const ie_u2 *)((IE_GLOBAL const uint8_t *)p + f->at[k]);
+    return x;
+}
+IE_INLINE ie_mma_w ie_mma_weights(const uint32_t w[8], IE_LDS uint32_t *lds) {
+    (void)lds;
+    return (ie_mma_w){{{w[0], w[1]}, {w[2], w[3]}, {w[4], w[5]}, {w[6], w[7]}}};
+}
+/* acc plus half h (0, 1) of the block; is_signed: of the weights' bytes, a constant. */
+IE_INLINE ie_i8 ie_mma_half(const ie_mma_w *w, const ie_mma_x *x, uint32_t h, bool is_signed, ie_i8 acc) {
+    typedef int v2 __attribute__((ext_vector_type(2)));
+#pragma unroll
+    for (uint32_t k = 2u * h; k < 2u * h + 2u; k++) {
+        v2 a, b;
+        __builtin_memcpy(&a, &x->k[k], sizeof a);
+        __builtin_memcpy(&b, &w->k[k], sizeof b);
+        acc = is_signed ? __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, a, true, b, acc, false)
+                        : __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, a, false, b, acc, false);
+    }
+    return acc;
+}
+IE_INLINE ie_i8 ie_mma_block(const ie_mma_w *w, const ie_mma_x *x, bool is_signed, ie_i8 acc) {
+    return ie_mma_half(w, x, 1u, is_signed, ie_mma_half(w, x, 0u, is_signed, acc));
+}
+
+#else
+
+/* Fragments: lane = 4 g + w holds words w and w + 4 of rows g, g + 8, g + 16, g + 24, and of token g; sum i is that of row
+ * g + 8 (i / 2) and token 2 w + i mod 2. */
+#define IE_MMA_ROWS 4u
+/* A wave's LDS: 32 rows by 8 words. */
+#define IE_MMA_LDS(name, waves) \
+    static IE_LDS_VAR uint32_t name##_all[(waves) * 256u]; \
+    IE_LDS uint32_t *name = name##_all + ie_wave() * 256u
+typedef struct {
+    uint32_t k[2];
+} ie_mma_x;
+typedef struct {
+    uint32_t k[8]; /* rows 0 .. 15: words w of g, g + 8, words w + 4 of g, g + 8; then rows 16 .. 31 */
+} ie_mma_w;
+typedef struct {
+    uint32_t at;
+} ie_mma_from;
+
+IE_INLINE uint32_t ie_mma_token(uint32_t i) { return ie_lane() % 4u * 2u + i % 2u; }
+IE_INLINE uint32_t ie_mma_row(uint32_t i) { return ie_lane() / 4u + i / 2u * 8u; }
+IE_INLINE void ie_mma_spread(float v, float out[IE_MMA_ROWS]) {
+#pragma unroll
+    for (uint32_t j = 0; j < IE_MMA_ROWS; j++) out[j] = ie_readlanef(v, ie_lane() / 4u + 8u * j);
+}
+IE_INLINE ie_mma_from ie_mma_where(void) { return (ie_mma_from){ie_lane() / 4u * IE_Q8_WORDS + ie_lane() % 4u}; }
+IE_INLINE ie_mma_x ie_mma_load(const ie_mma_from *f, IE_GLOBAL const uint32_t *p) { return (ie_mma_x){{p[f->at], p[f->at + 4u]}}; }
+IE_INLINE ie_mma_w ie_mma_weights(const uint32_t w[8], IE_LDS uint32_t *lds) {
+    uint32_t l = ie_lane();
+    __nvvm_bar_warp_sync(~0u); /* the block before has been read */
+    ie_lds_put16(lds + 4u * l, ((ie_u4){w[0], w[1], w[2], w[3]}));
+    ie_lds_put16(lds + 128u + 4u * l, ((ie_u4){w[4], w[5], w[6], w[7]}));
+    __nvvm_bar_warp_sync(~0u);
+    ie_mma_w m;
+#pragma unroll
+    for (uint32_t j = 0; j < 2u; j++)
+        __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(m.k[4u * j]), "=r"(m.k[4u * j + 1u]), "=r"(m.k[4u * j + 2u]), "=r"(m.k[4u * j + 3u])
+                         : "r"((uint32_t)(uintptr_t)(lds + l / 16u * 128u + 4u * (16u * j + l % 16u)))
+                         : "memory");
+    return m;
+}
+#define IE_MMA_K16(S) "mma.sync.aligned.m16n8k16.row.col.s32." S ".s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+#define IE_MMA_K32(S) "mma.sync.aligned.m16n8k32.row.col.s32." S ".s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+IE_INLINE ie_i8 ie_mma_half(const ie_mma_w *w, const ie_mma_x *x, uint32_t h, bool is_signed, ie_i8 acc) {
+#pragma unroll
+    for (uint32_t j = 0; j < 8u; j += 4u) {
+        int32_t c0 = acc[j], c1 = acc[j + 1u], c2 = acc[j + 2u], c3 = acc[j + 3u];
+        uint32_t a0 = w->k[j + 2u * h], a1 = w->k[j + 2u * h + 1u], b = x->k[h];
+        if (is_signed) __asm__(IE_MMA_K16("s8") : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3) : "r"(a0), "r"(a1), "r"(b));
+        else __asm__(IE_MMA_K16("u8") : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3) : "r"(a0), "r"(a1), "r"(b));
+        acc[j] = c0, acc[j + 1u] = c1, acc[j + 2u] = c2, acc[j + 3u] = c3;
+    }
+    return acc;
+}
+IE_INLINE ie_i8 ie_mma_block(const ie_mma_w *w, const ie_mma_x *x, bool is_signed, ie_i8 acc) {
+#pragma unroll
+    for (uint32_t j = 0; j < 8u; j += 4u) {
+        int32_t c0 = acc[j], c1 = acc[j + 1u], c2 = acc[j + 2u], c3 = acc[j + 3u];
+        uint32_t a0 = w->k[j], a1 = w->k[j + 1u], a2 = w->k[j + 2u], a3 = w->k[j + 3u], b0 = x->k[0], b1 = x->k[1];
+        if (is_signed) __asm__(IE_MMA_K32("s8") : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        else __asm__(IE_MMA_K32("u8") : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        acc[j] = c0, acc[j + 1u] = c1, acc[j + 2u] = c2, acc[j + 3u] = c3;
+    }
+    return acc;
+}
+
+#endif
+
 #endif

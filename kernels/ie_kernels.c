@@ -2,5 +2,6 @@
 #include "attn.c"
 #include "gdn.c"
 #include "gemv.c"
+#include "gemv_mma.c"
 #include "rows.c"
 #include "sample.c"

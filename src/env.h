@@ -26,6 +26,8 @@ typedef enum {
     IE_ENV_GRAPH_BENCH,
     IE_ENV_STREAM,
     IE_ENV_HOST_TOPK,
+    IE_ENV_TR_MIN,
+    IE_ENV_GEMV_NOBATCH,
     IE_ENV_COUNT
 } ie_env_id;
 

@@ -119,6 +119,7 @@ static ie_backend *open_vendor(gpu_vendor v, const ie_backend_params *p, ie_erro
     pthread_mutex_init(&g->lock, NULL);
     read_switches(&g->sw);
     gpu_attn_choice_read(&g->attn);
+    gpu_mat_choice_read(&g->mat);
     if (!init(g, v, p, err)) return &g->be;
     destroy(&g->be);
     return NULL;

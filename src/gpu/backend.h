@@ -52,6 +52,7 @@ typedef struct {
     gpu_switches sw;
     gpu_graph_times times;
     gpu_attn_choice attn;
+    gpu_mat_choice mat;
     float attn_worst; /* IE_ATTN=check: largest relative difference of the states that have ended */
     pthread_mutex_t lock; /* contexts of several threads take turns */
     ie_profile *profile;  /* NULL unless IE_PROFILE asks for it */

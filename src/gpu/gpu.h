@@ -48,6 +48,13 @@ typedef struct {
 } gpu_attn_choice;
 void gpu_attn_choice_read(gpu_attn_choice *c); /* IE_ATTN, IE_ATTN_KV_MIN, IE_ATTN_SPW */
 
+/* Which matrix kernels run; all give the same bits. */
+typedef struct {
+    uint32_t mma_min; /* tokens from which on matrix instructions do it */
+    bool nobatch;     /* a launch for each token */
+} gpu_mat_choice;
+void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH */
+
 /* Everything that turning ops into launches needs to know of a run. Addresses are device memory. */
 typedef struct {
     const gpu_card *card;
@@ -63,6 +70,7 @@ typedef struct {
     gpu_ptr rope;          /* float pairs: ie_state_desc.rope */
     gpu_ptr scratch;       /* gpu_scratch_bytes() bytes; counters in it are zero between launches */
     const gpu_attn_choice *attn; /* NULL: the defaults */
+    const gpu_mat_choice *mat;   /* NULL: the defaults */
     uint32_t op;           /* index of the op that is being turned into launches */
 } gpu_run;
 

@@ -1,11 +1,12 @@
 /* Launches of matrices and of the embedding (kernels/gemv.c). */
+#include "../env.h"
 #include "gpu.h"
 #include "layout.h"
 
 #define WAVES 8u /* of a workgroup */
 
-/* Kernels by tokens of a group. */
-#define GROUPS 4u
+/* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
+enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
 static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
 static const struct {
     const char *gemv[GROUPS], *embed;
@@ -16,23 +17,50 @@ static const struct {
 #undef ROW
 };
 
+static const gpu_mat_choice defaults = {5, false};
+
+void gpu_mat_choice_read(gpu_mat_choice *c) {
+    *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH)};
+}
+
+static ie_status add_gemv(const ie_mat *m, uint32_t group, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
+    if (group_tokens[group] == 16u) waves = WAVES; /* LDS for one tile's sums */
+    uint32_t each = WAVES / waves, t = group_tokens[group];
+    a.waves = waves;
+    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad((ie_ntiles(m->rows) + each - 1u) / each), (a.n + t - 1u) / t, 32u * WAVES, &a, sizeof a,
+                   err);
+}
+
+/* IE_GEMV_NOBATCH: token t by itself. Q8 blocks lie in groups of 16 tokens: the kernel that takes 4 stores one. */
+static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
+    bool floats = m->fmt->dot == IE_FLOAT;
+    uint32_t group = floats ? ONE : DOT, first = t / group_tokens[group] * group_tokens[group];
+    a.x += floats ? 4ull * first * a.x_ld : 4ull * first * IE_Q8_WORDS;
+    a.y += 4ull * first * a.y_ld;
+    if (a.res) a.res += 4ull * first * a.y_ld;
+    a.t0 = t - first, a.n = a.t0 + 1u;
+    return add_gemv(m, group, waves, a, out, err);
+}
+
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
-    uint32_t n = gpu_rows(r, op), tiles = ie_ntiles(m->rows), g = 0;
+    const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
+    uint32_t n = gpu_rows(r, op);
     bool floats = m->fmt->dot == IE_FLOAT;
     if (!op->src_q8 && !floats)
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
     if (!n) return IE_OK;
     /* all of a card's waves busy with half as many: then four a tile, which read more in a row */
-    uint32_t waves = tiles * 4u >= r->card->units * 16u ? 4u : WAVES;
+    uint32_t waves = ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : WAVES;
     ie_abi_gemv a = {.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
                      .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
                      .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
-                     .nblk = ie_nblk(m->cols), .group = ie_q8_group(n), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n, .waves = waves};
-    while (!floats && g + 1u < GROUPS && group_tokens[g] < n) g++; /* float matrices: a token at a time */
-    if (group_tokens[g] == 16u) a.waves = waves = WAVES; /* LDS for one tile's sums */
-    uint32_t each = WAVES / waves, t = group_tokens[g];
-    return gpu_add(out, names[m->fmt->id].gemv[g], ie_grid_pad((tiles + each - 1u) / each), (n + t - 1u) / t, 32u * WAVES, &a, sizeof a, err);
+                     .nblk = ie_nblk(m->cols), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n};
+    ie_status st = IE_OK;
+    for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(m, t, waves, a, out, err);
+    if (n > 1u && c->nobatch) return st;
+    uint32_t group = floats || n == 1u ? ONE : n < c->mma_min ? DOT : n <= group_tokens[MMA] ? MMA : MMA_MORE; /* floats: a token at a time */
+    return add_gemv(m, group, waves, a, out, err);
 }
 
 ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {

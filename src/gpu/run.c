@@ -110,7 +110,7 @@ static ie_status scratch_room(gpu_backend *g, gpu_state *s, const ie_run *r, ie_
 
 static ie_status build(gpu_backend *g, gpu_state *s, const ie_run *r, gpu_plan *p, ie_error *err) {
     gpu_run run = {.card = gpu_driver_card(g->drv), .w = r->w, .d = &s->d, .step = r->step, .weights = g->weights, .arena = s->arena,
-                   .kv = s->kv, .gdn = s->gdn, .batch = s->batch, .page_table = s->table, .rope = s->rope, .scratch = s->scratch, .attn = &g->attn};
+                   .kv = s->kv, .gdn = s->gdn, .batch = s->batch, .page_table = s->table, .rope = s->rope, .scratch = s->scratch, .attn = &g->attn, .mat = &g->mat};
     ie_status st = IE_OK;
     for (uint32_t i = r->first; i < r->last && !st; i++) {
         const ie_op *op = &r->list->ops[i];

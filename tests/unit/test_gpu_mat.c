@@ -140,6 +140,28 @@ static void products_of(const ie_format *f, uint32_t rows, uint32_t cols, uint32
     }
 }
 
+/* Switches between kernels (src/gpu/launch_gemv.c): matrix instructions for few tokens, dot4 for many, a launch a token. */
+static void choices_of(const ie_format *f, uint32_t rows, uint32_t cols) {
+    static const struct {
+        gpu_mat_choice c;
+        uint32_t tokens[3];
+    } cases[] = {{{2, false}, {2, 3, 4}}, {{17, false}, {5, 11, 16}}, {{5, true}, {2, 7, 16}}};
+    char what[80];
+    mat_rig a;
+    mat_open(&a, f, rows, cols, true, true);
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t k = 0; k < (small ? 1u : 3u); k++) {
+            a.r.mat_choice = &cases[i].c;
+            snprintf(what, sizeof what, "%s %u x %u, %u tokens, from %u%s", f->name, rows, cols, cases[i].tokens[k], cases[i].c.mma_min, cases[i].c.nobatch ? ", alone" : "");
+            mat_step(&a, cases[i].tokens[k], what);
+        }
+    rig_close(&a.r);
+}
+static void choices(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < IE_F_COUNT; i++) choices_of(&ie_formats[i], 70, ie_formats[i].dot == IE_FLOAT ? 613u : ie_formats[i].blocks == 8u ? 768u : 608u);
+}
+
 /* Rows: less than a tile, tails, more tiles than a workgroup. Super-blocks of a row: one, some, segments of unequal length; for formats
  * of single blocks also last units of 1 to 7 blocks, for floats a last block that is not whole. */
 static void products(void **state) {
@@ -165,7 +187,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev);
     if (none) {
