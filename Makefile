@@ -91,7 +91,7 @@ MM_SANITIZE := $(subst $(comma)undefined,,$(SANITIZE))
 ifneq ($(findstring fsanitize=address,$(SANITIZE)),)
 MM_SANITIZE += $(if $(IS_CLANG),-mllvm -asan-instrumentation-with-call-threshold=0,--param asan-instrumentation-with-call-threshold=0)
 endif
-$(BUILD)/obj/src/cpu/mm_%.o: override SANITIZE := $(MM_SANITIZE)
+$(BUILD)/obj/src/cpu/mm_%.o $(BUILD)/obj/tests/unit/forms_%.o: override SANITIZE := $(MM_SANITIZE)
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
@@ -99,6 +99,12 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a -lcmocka $(LIBS)
+
+# The vector forms of each SIMD level.
+FORMS := $(BUILD)/obj/tests/unit/forms_portable.o $(BUILD)/obj/tests/unit/forms_avx2.o $(BUILD)/obj/tests/unit/forms_avx512.o
+$(BUILD)/tests/test_vector_forms: tests/unit/test_vector_forms.c $(FORMS) $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(FORMS) $(BUILD)/libie.a -lcmocka $(LIBS)
 
 $(BUILD)/tests/test_driver: $(BUILD)/tests/mock/libcuda.so.1 $(BUILD)/sim/libamdhip64.so
 $(BUILD)/tests/mock/libcuda.so.1: tests/mock/libcuda.c
@@ -231,6 +237,6 @@ bench: $(BENCH) $(TOOLS) $(BUILD)/ie-run
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(FORMS:.o=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
 .PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

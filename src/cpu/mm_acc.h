@@ -10,35 +10,16 @@
 #define IE_NO_HOIST() __asm__ volatile("" ::: "memory")
 
 IE_VEC vf ie_q8_f(const uint32_t *x, uint32_t i) { return vf_bcast(x + i); }
-IE_VEC vi ie_q8_i(const uint32_t *x, uint32_t i) { return vi_set1((int32_t)x[i]); }
-/* bias * minus a sum of activations: takes the bias of the weight bytes out of the dot. */
-IE_VEC vi ie_unbias(const uint32_t *x, uint32_t i, uint32_t bias) {
-    return bias ? vi_bcast_shl(x + i, bias) : vi_zero();
-}
 
-/* acc after the block u (weight bytes with `bias`, at most `umax`: mm_unpack.h) and the Q8 block x. `chains` > 1 where few
+/* acc after the block u (weight bytes with `bias`, at most `umax`: simd_block.h) and the Q8 block x. `chains` > 1 where few
  * sums are in flight: the two halves of the dot are independent. Formulas: ie_dot_kind. */
 IE_VEC vf ie_block_acc(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t chains, const ie_ublk *u, const uint32_t *x,
                        vf acc) {
     const vf da = ie_q8_f(x, IE_Q8_D);
-    vi dot;
-    if (kind == IE_DOT || kind == IE_DOT_MIN) {
-        dot = ie_unbias(x, IE_Q8_NSUM, bias);
-        if (chains > 1)
-            dot = vi_add(vi_dot_words(dot, u->w, x, 4, umax), vi_dot_words(vi_zero(), u->w + 4, x + 4, 4, umax));
-        else
-            dot = vi_dot_words(dot, u->w, x, 8, umax);
-    } else {
-        vi lo = vi_dot_words(ie_unbias(x, IE_Q8_NLO, bias), u->w, x, 4, umax);
-        vi hi = vi_dot_words(ie_unbias(x, IE_Q8_NHI, bias), u->w + 4, x + 4, 4, umax);
-        dot = vi_add(vi_mul(u->s0, lo), vi_mul(u->s1, hi));
-    }
+    const vi dot = ie_block_dot(kind, bias, umax, chains, u, x);
     acc = vf_fma(vf_mul(u->d, da), vf_from_vi(dot), acc);
     if (kind == IE_DOT_MIN) acc = vf_fma(u->m, ie_q8_f(x, IE_Q8_SA), acc);
-    if (kind == IE_DOT2_MIN) {
-        vi sum = vi_add(vi_mul(u->n0, ie_q8_i(x, IE_Q8_NLO)), vi_mul(u->n1, ie_q8_i(x, IE_Q8_NHI)));
-        acc = vf_fma(vf_mul(u->m, da), vf_from_vi(sum), acc);
-    }
+    if (kind == IE_DOT2_MIN) acc = vf_fma(vf_mul(u->m, da), vf_from_vi(ie_block_mins(u, x)), acc);
     return acc;
 }
 

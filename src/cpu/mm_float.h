@@ -10,14 +10,6 @@
 
 IE_VEC uint32_t ie_float_unit_words(ie_format_id f) { return f == IE_F_F32 ? 32u * 32u : 32u * 16u; }
 
-/* Element k of a block's rows r .. r + IE_VW. */
-IE_VEC vf ie_float_at(ie_format_id f, const uint32_t *unit, uint32_t k, uint32_t r) {
-    const uint16_t *h = (const uint16_t *)(const void *)unit + ie_field_half(0, k, r);
-    if (f == IE_F_F16) return vf_load_f16(h);
-    if (f == IE_F_BF16) return vi_as_vf(vi_shl(vi_load_u16(h), 16));
-    return vi_as_vf(vi_load(unit + ie_field_wm(0, k, r)));
-}
-
 /* Rows row .. row + nv * IE_VW (inside one tile), tokens t0 .. t0 + nt. */
 IE_VEC void ie_float_rows(ie_format_id f, uint32_t nv, uint32_t nt, const ie_mm_args *a, uint32_t t0, uint32_t row) {
     const uint32_t cols = a->mat->cols, nblk = ie_nblk(cols), nseg = ie_nseg(nblk), r = row % IE_TILE_ROWS;

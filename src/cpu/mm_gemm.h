@@ -51,7 +51,6 @@ IE_VEC uint32_t ie_strip_bias(ie_format_id f) {
     return ie_u_bias(f) * 0u;
 #endif
 }
-IE_VEC uint32_t ie_bias_byte(uint32_t bias) { return bias ? 1u << bias : 0u; }
 
 IE_VEC void ie_strip_put(ie_format_id f, ie_sblk *o, uint32_t v, const ie_ublk *u) {
     const uint32_t more = (ie_bias_byte(ie_strip_bias(f)) - ie_bias_byte(ie_u_bias(f))) & 255u, at = v * IE_VW;

@@ -6,7 +6,7 @@
 
 #include "mm.h"
 
-#include "mm_unpack.h"
+#include "simd_block.h"
 
 #include "mm_acc.h"
 

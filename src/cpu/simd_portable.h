@@ -177,7 +177,7 @@ IE_VEC vi vi_or_bits(vi w, vi bits, uint32_t j, int32_t val) {
     IE_VI(IE_U(w) | ((((IE_U(bits) >> 4u * j & 15u) * 0x00204081u) & 0x01010101u) * 255u & (uint32_t)val));
 }
 /* start + dot of the weight words w[0..n) with the activation words x[0..n), the same for all lanes. umax: the largest
- * weight byte, 0 for signed ones (to which 1 << IE_S8_BIAS was added if that is not 0). */
+ * weight byte, at most 127 where IE_U8_RUNS; 0 for signed ones (to which 1 << IE_S8_BIAS was added if that is not 0). */
 IE_VEC vi vi_dot_words(vi start, const vi *w, const uint32_t *x, uint32_t n, uint32_t umax) {
     for (uint32_t j = 0; j < n; j++)
         start = umax ? vi_dot_us(start, w[j], vi_set1((int32_t)x[j])) : vi_dot_ss(start, w[j], vi_set1((int32_t)x[j]));

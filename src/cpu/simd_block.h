@@ -1,8 +1,10 @@
-/* From a unit's words to what the dots need: block b of IE_VW rows (the vector's rows start at row r of the tile) as eight
- * words of weight bytes and its scale vectors. One pair of functions a format: what is common to a super-block, and a block.
- * Layouts: quant/quant.h. The format is always a compile-time constant here, so each caller keeps one case. */
-#ifndef IE_MM_UNPACK_H
-#define IE_MM_UNPACK_H
+/* Blocks of weights on lanes: all of a matrix product that is integers. From a unit's words to what the dots need: block b of
+ * IE_VW rows (the vector's rows start at row r of the tile) as eight words of weight bytes and its scale vectors, by one pair of
+ * functions a format: what is common to a super-block, and a block. Then the dots with a Q8 block. Layouts: quant/quant.h. The format is
+ * always a compile-time constant here, so each caller keeps one case. Included after one of the SIMD vocabularies; compared with
+ * the core's functions by tests/unit/test_vector_forms.c. */
+#ifndef IE_SIMD_BLOCK_H
+#define IE_SIMD_BLOCK_H
 
 /* d, m: d_w and m_w of quant.h. n0, n1: minus m0 and m1 (the Q8 block holds minus its sums). Which of them a format uses is
  * ie_dot_kind's matter. */
@@ -268,6 +270,43 @@ IE_UNROLL
     }
     default: break;
     }
+}
+
+/* ---- dots with a Q8 block ------------------------------------------------------------------------------------------------- */
+
+IE_VEC vi ie_q8_i(const uint32_t *x, uint32_t i) { return vi_set1((int32_t)x[i]); }
+/* bias * minus a sum of activations: takes the bias of the weight bytes out of the dot. */
+IE_VEC vi ie_unbias(const uint32_t *x, uint32_t i, uint32_t bias) {
+    return bias ? vi_bcast_shl(x + i, bias) : vi_zero();
+}
+/* What a biased byte has too much; 0 where there is no bias. */
+IE_VEC uint32_t ie_bias_byte(uint32_t bias) { return bias ? 1u << bias : 0u; }
+
+/* The exact dot of the block u (weight bytes with `bias`, at most `umax`) with the Q8 block x; with two scales a block, its
+ * halves' dots times these. `chains` > 1: the two halves are independent chains of instructions. */
+IE_VEC vi ie_block_dot(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t chains, const ie_ublk *u, const uint32_t *x) {
+    if (kind == IE_DOT || kind == IE_DOT_MIN) {
+        vi dot = ie_unbias(x, IE_Q8_NSUM, bias);
+        if (chains > 1) return vi_add(vi_dot_words(dot, u->w, x, 4, umax), vi_dot_words(vi_zero(), u->w + 4, x + 4, 4, umax));
+        return vi_dot_words(dot, u->w, x, 8, umax);
+    }
+    vi lo = vi_dot_words(ie_unbias(x, IE_Q8_NLO, bias), u->w, x, 4, umax);
+    vi hi = vi_dot_words(ie_unbias(x, IE_Q8_NHI, bias), u->w + 4, x + 4, 4, umax);
+    return vi_add(vi_mul(u->s0, lo), vi_mul(u->s1, hi));
+}
+/* The minimums of a block with two of them: m0 * sum of the first 16 activations + m1 * sum of the last. */
+IE_VEC vi ie_block_mins(const ie_ublk *u, const uint32_t *x) {
+    return vi_add(vi_mul(u->n0, ie_q8_i(x, IE_Q8_NLO)), vi_mul(u->n1, ie_q8_i(x, IE_Q8_NHI)));
+}
+
+/* ---- float matrices --------------------------------------------------------------------------------------------------------- */
+
+/* Element k of a block's rows r .. r + IE_VW. */
+IE_VEC vf ie_float_at(ie_format_id f, const uint32_t *unit, uint32_t k, uint32_t r) {
+    const uint16_t *h = (const uint16_t *)(const void *)unit + ie_field_half(0, k, r);
+    if (f == IE_F_F16) return vf_load_f16(h);
+    if (f == IE_F_BF16) return vi_as_vf(vi_shl(vi_load_u16(h), 16));
+    return vi_as_vf(vi_load(unit + ie_field_wm(0, k, r)));
 }
 
 #endif
