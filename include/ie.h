@@ -75,6 +75,8 @@ typedef struct {
     uint64_t mtp_bytes;     /* their tensor data */
     uint64_t kv_bytes_page; /* bytes of one KV page (32 positions, all layers) */
     int32_t bos, eos, eot;  /* -1 where the vocabulary has none */
+    int32_t fim_pre, fim_suf, fim_mid; /* tokens before the prefix, the suffix, the middle of a text to fill in; -1 */
+    int32_t fim_rep, fim_sep; /* before a repository's name, before a file's name; -1 */
 } ie_model_info;
 
 /* Opens a GGUF file (the first of a split set works for the set). NULL on failure, with *err filled.
@@ -145,6 +147,20 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err);
  * were not asked for.
  * Valid until the next call that takes this context. */
 const float *ie_logits(ie_ctx *c, int32_t i);
+
+/* ie_eval for embeddings: the rows that want_logits asks for are final hidden states (behind the last norm, n_embd floats), and
+ * the output matrix is not read. ie_hidden gives them as ie_logits gives logits; a step has the one or the other. */
+ie_status ie_eval_hidden(ie_ctx *c, const ie_batch *b, ie_error *err);
+const float *ie_hidden(ie_ctx *c, int32_t i);
+
+typedef enum {
+    IE_POOL_MEAN, /* the mean of all tokens' hidden states */
+    IE_POOL_LAST, /* the last token's */
+} ie_pooling;
+
+/* The embedding of n tokens: their final hidden states pooled, then scaled to length 1 (zeros stay zeros). out has room for n_embd
+ * floats. The same for any chunk size. Sequence seq is emptied before and afterwards. */
+ie_status ie_embed(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_pooling pooling, float *out, ie_error *err);
 
 /* Makes sequence seq hold exactly a prefix of tokens[0 .. n): what it already shares with the list is kept, the rest is
  * dropped. *have is the number of tokens kept (at most n - 1, so that there is always one to evaluate, unless n = 0). */

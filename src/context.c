@@ -25,6 +25,7 @@ struct ie_ctx {
     ie_model *m;
     ie_state *st;
     ie_exec_plan plan1, plan; /* for single tokens (a compact arena that stays in cache), and for up to max_t */
+    ie_exec_plan states;      /* for up to max_t, ends with hidden states instead of logits */
     int32_t n_ctx, n_seq, chunk;
     int32_t max_t; /* tokens of a backend's step; longer batches are cut */
     uint32_t pages_per_seq, n_pages;
@@ -38,7 +39,8 @@ struct ie_ctx {
     uint32_t *out;       /* batch rows whose logits were asked for */
     int32_t *logits_row; /* batch row -> row of logits, -1 */
     uint32_t n_out, n_last;
-    float *logits;       /* host copy, [n_out][n_vocab] */
+    bool hidden;         /* rows are hidden states (n_embd floats), not logits (n_vocab) */
+    float *logits;       /* host copy, [n_out][row floats] */
     size_t cap_logits;
     const float *logits_at; /* where the rows are; NULL with waiting: in the arena still, to be read when asked for */
     bool waiting;
@@ -50,6 +52,7 @@ struct ie_ctx {
 static ie_state_desc describe(const ie_ctx *c, int32_t n_ctx) {
     uint32_t pages = ((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE;
     uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
+    if (arena < c->states.arena_bytes) arena = c->states.arena_bytes;
     return (ie_state_desc){.arena_bytes = arena, .kv = c->m->kv, .gdn = c->m->gdn, .n_pages = pages * (uint32_t)c->n_seq,
                            .n_seq = (uint32_t)c->n_seq, .max_t = (uint32_t)c->max_t, .pages_per_seq = pages, .rope_half = c->m->hp.rope.dim / 2,
                            .rope = c->rope, .rope_rows = (uint32_t)n_ctx};
@@ -106,6 +109,7 @@ static ie_status init(ie_ctx *c, const ie_ctx_params *p, ie_error *err) {
     c->max_t = batch < (int32_t)c->m->be->max_t ? batch : (int32_t)c->m->be->max_t;
     st = ie_model_plan(c->m, 1, &c->plan1, err);
     if (!st) st = ie_model_plan(c->m, (uint32_t)c->max_t, &c->plan, err);
+    if (!st) st = ie_model_plan_states(c->m, (uint32_t)c->max_t, &c->states, err);
     if (!st) st = choose_ctx(c, p->n_ctx, err);
     if (!st) st = alloc_host(c, (size_t)batch, err);
     if (st) return st;
@@ -145,6 +149,7 @@ void ie_ctx_free(ie_ctx *c) {
     for (int32_t s = 0; c->seq && s < c->n_seq; s++) free(c->seq[s].token);
     ie_exec_plan_free(&c->plan1);
     ie_exec_plan_free(&c->plan);
+    ie_exec_plan_free(&c->states);
     free(c->page_table);
     ie_pages_free(c->pages);
     free(c->seq);
@@ -156,6 +161,7 @@ void ie_ctx_free(ie_ctx *c) {
 }
 
 int32_t ie_ctx_size(const ie_ctx *c) { return c->n_ctx; }
+int32_t ie_ctx_chunk(const ie_ctx *c) { return c->chunk; }
 const ie_model *ie_ctx_model(const ie_ctx *c) { return c->m; }
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
@@ -390,10 +396,12 @@ static void fill_rope(ie_ctx *c, const ie_batch *b) {
     c->rope_n = need;
 }
 
-/* Rows of logits of the last run to the end of the host copy, which holds n. */
+static size_t row_floats(const ie_ctx *c) { return c->hidden ? c->m->hp.n_embd : c->m->hp.n_vocab; }
+
+/* Rows of logits (or hidden states) of the last run to the end of the host copy, which holds n. */
 static ie_status keep_logits(ie_ctx *c, uint64_t at, uint32_t n, uint32_t rows, ie_error *err) {
     ie_backend *be = c->m->be;
-    size_t row = c->m->hp.n_vocab;
+    size_t row = row_floats(c);
     if (!ie_grow(&c->logits, &c->cap_logits, (n + rows) * row, sizeof(float), "logits", err)) return err->code;
     c->logits_at = c->logits;
     return be->api->read(be, c->st, at, c->logits + n * row, rows * row * sizeof(float), err);
@@ -402,7 +410,7 @@ static ie_status keep_logits(ie_ctx *c, uint64_t at, uint32_t n, uint32_t rows, 
 /* One step of the backend: tokens [t0, t0 + n) of the batch, whose outputs are out[*done ..]. */
 static ie_status run_step(ie_ctx *c, const ie_batch *b, uint32_t t0, uint32_t n, uint32_t *done, ie_error *err) {
     ie_backend *be = c->m->be;
-    const ie_exec_plan *p = n == 1 ? &c->plan1 : &c->plan;
+    const ie_exec_plan *p = c->hidden ? &c->states : n == 1 ? &c->plan1 : &c->plan;
     uint32_t rows = 0, out[IE_MAX_T];
     while (*done + rows < c->n_out && c->out[*done + rows] < t0 + n) out[rows] = c->out[*done + rows] - t0, rows++;
     ie_step step = {.phase = b->phase, .n = n, .token = b->token + t0, .seq = b->seq + t0, .pos = b->pos + t0,
@@ -429,9 +437,10 @@ static ie_status run_step(ie_ctx *c, const ie_batch *b, uint32_t t0, uint32_t n,
     return st;
 }
 
-ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
+static ie_status eval(ie_ctx *c, const ie_batch *b, bool hidden, ie_error *err) {
     ie_error local;
     if (!err) err = &local;
+    c->hidden = hidden;
     c->logits_at = NULL;
     c->waiting = false;
     ie_status st = check_batch(c, b, err);
@@ -458,26 +467,32 @@ ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) {
     return IE_OK;
 }
 
-ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err) {
+ie_status ie_eval(ie_ctx *c, const ie_batch *b, ie_error *err) { return eval(c, b, false, err); }
+ie_status ie_eval_hidden(ie_ctx *c, const ie_batch *b, ie_error *err) { return eval(c, b, true, err); }
+
+/* The row of batch element i. */
+static ie_status get_row(ie_ctx *c, int32_t i, bool hidden, const float **out, ie_error *err) {
     *out = NULL;
     if (i == -1) i = (int32_t)c->n_last - 1;
-    bool have = (c->logits_at || c->waiting) && i >= 0 && i < (int32_t)c->n_last && c->logits_row[i] >= 0;
-    if (!have) return ie_fail(err, IE_E_ARG, "the logits of batch element %d were not asked for", i);
+    bool have = hidden == c->hidden && (c->logits_at || c->waiting) && i >= 0 && i < (int32_t)c->n_last && c->logits_row[i] >= 0;
+    if (!have) return ie_fail(err, IE_E_ARG, "the %s of batch element %d were not asked for", hidden ? "hidden states" : "logits", i);
     ie_status st = c->waiting ? keep_logits(c, c->waiting_at, 0, c->n_out, err) : IE_OK;
     if (st) {
         c->logits_at = NULL;
         return st;
     }
     c->waiting = false;
-    *out = c->logits_at + (size_t)c->logits_row[i] * c->m->hp.n_vocab;
+    *out = c->logits_at + (size_t)c->logits_row[i] * row_floats(c);
     return IE_OK;
 }
+
+ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err) { return get_row(c, i, false, out, err); }
 
 ie_status ie_ctx_sample(ie_ctx *c, int32_t i, const ie_sampling *s, const int32_t *history, int32_t n_history, uint64_t index, int32_t *out,
                         ie_error *err) {
     ie_backend *be = c->m->be;
     int32_t k = ie_sample_needs(s, n_history, index), row = i == -1 ? (int32_t)c->n_last - 1 : i;
-    bool there = c->waiting && be->api->top && row >= 0 && row < (int32_t)c->n_last && c->logits_row[row] >= 0;
+    bool there = c->waiting && !c->hidden && be->api->top && row >= 0 && row < (int32_t)c->n_last && c->logits_row[row] >= 0;
     if (there && k >= 1 && k <= MAX_TOP) {
         ie_cand best[MAX_TOP];
         uint32_t n = 0, n_vocab = c->m->hp.n_vocab;
@@ -494,6 +509,12 @@ const float *ie_logits(ie_ctx *c, int32_t i) {
     const float *row;
     ie_error err;
     return ie_ctx_logits(c, i, &row, &err) ? NULL : row;
+}
+
+const float *ie_hidden(ie_ctx *c, int32_t i) {
+    const float *row;
+    ie_error err;
+    return get_row(c, i, true, &row, &err) ? NULL : row;
 }
 
 ie_status ie_prompt(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, ie_progress_fn progress, void *user, ie_error *err) {

@@ -1,10 +1,11 @@
-/* What the generation loop needs of a context beyond the public API. */
+/* What the generation loop, pooling and the server need of a context beyond the public API. */
 #ifndef IE_CONTEXT_H
 #define IE_CONTEXT_H
 
 #include "model/model.h"
 
 const ie_model *ie_ctx_model(const ie_ctx *c);
+int32_t ie_ctx_chunk(const ie_ctx *c); /* tokens of a prefill batch at most */
 
 /* ie_logits with a reason where there are none. */
 ie_status ie_ctx_logits(ie_ctx *c, int32_t i, const float **out, ie_error *err);

@@ -132,6 +132,8 @@ void ie_model_get_info(const ie_model *m, ie_model_info *out) {
         .n_mtp = (int32_t)m->n_mtp, .mtp_bytes = m->mtp_bytes, .kv_bytes_page = ie_kv_page_bytes(&m->kv),
         .bos = m->tok ? ie_tokenizer_bos(m->tok) : -1, .eos = m->tok ? ie_tokenizer_eos(m->tok) : -1,
         .eot = m->tok ? ie_tokenizer_eot(m->tok) : -1};
+    int32_t *fim[IE_FIM_COUNT] = {&out->fim_pre, &out->fim_suf, &out->fim_mid, &out->fim_rep, &out->fim_sep};
+    for (int i = 0; i < IE_FIM_COUNT; i++) *fim[i] = m->tok ? ie_tokenizer_fim(m->tok, (ie_fim)i) : -1;
 }
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */

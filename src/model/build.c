@@ -18,6 +18,7 @@ struct ie_builder {
     size_t cap_buf;
     ie_oplist list;
     ie_off hidden_in, hidden_out;
+    bool states; /* the list ends with the head's normed rows (f32) instead of logits */
     ie_error err; /* a failed allocation of a buffer, reported by the next op */
 };
 
@@ -64,6 +65,8 @@ void ie_build_hidden(ie_builder *b, ie_off in, ie_off out) {
     b->hidden_out = out;
 }
 
+bool ie_build_states(const ie_builder *b) { return b->states; }
+
 static void place(ie_off *operand, const ie_plan_buf *plan) {
     if (*operand != IE_NO_OFF) *operand = plan[*operand].off;
 }
@@ -97,8 +100,8 @@ static ie_status place_all(ie_builder *b, ie_exec_plan *out, ie_error *err) {
 }
 
 static ie_status plan_list(const ie_model *m, ie_status (*build)(const ie_model *, ie_builder *, ie_error *), const char *name,
-                           uint32_t max_t, ie_exec_plan *out, ie_error *err) {
-    ie_builder b = {.max_t = max_t, .list.name = name, .hidden_in = IE_NO_OFF, .hidden_out = IE_NO_OFF};
+                           uint32_t max_t, bool states, ie_exec_plan *out, ie_error *err) {
+    ie_builder b = {.max_t = max_t, .list.name = name, .states = states, .hidden_in = IE_NO_OFF, .hidden_out = IE_NO_OFF};
     *out = (ie_exec_plan){0};
     ie_status st = build(m, &b, err);
     if (!st) st = place_all(&b, out, err);
@@ -109,13 +112,17 @@ static ie_status plan_list(const ie_model *m, ie_status (*build)(const ie_model 
 }
 
 ie_status ie_model_plan(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
-    return plan_list(m, m->arch->build, "main", max_t, out, err);
+    return plan_list(m, m->arch->build, "main", max_t, false, out, err);
+}
+
+ie_status ie_model_plan_states(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
+    return plan_list(m, m->arch->build, "states", max_t, true, out, err);
 }
 
 ie_status ie_model_plan_mtp(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err) {
     *out = (ie_exec_plan){0};
     if (!m->mtp) return ie_fail(err, IE_E_ARG, "the model was opened without its MTP layer");
-    return plan_list(m, m->arch->build_mtp, "mtp", max_t, out, err);
+    return plan_list(m, m->arch->build_mtp, "mtp", max_t, false, out, err);
 }
 
 void ie_exec_plan_free(ie_exec_plan *p) {

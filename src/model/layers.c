@@ -150,6 +150,10 @@ ie_status ie_lay_head(ie_lay *c, int32_t norm, int32_t out, ie_error *err) {
     op.kind = OP_ROWS, op.of_rows = 1, op.src = c->h, op.src_ld = hp->n_embd, op.dst = rows, op.dst_ld = hp->n_embd;
     op.n = hp->n_embd;
     ie_status st = ie_build_op(c->b, &op, err);
+    if (ie_build_states(c->b)) {
+        ie_act state = {ie_build_f32(c->b, hp->n_embd, true), IE_NO_OFF, hp->n_embd};
+        return st ? st : ie_lay_norm(c, rows, norm, state, true, err);
+    }
     ie_act in = ie_lay_act(c, hp->n_embd, &out, 1, true);
     if (!st) st = ie_lay_norm(c, rows, norm, in, true, err);
     ie_off logits = ie_build_f32(c->b, hp->n_vocab, true);

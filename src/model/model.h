@@ -97,6 +97,8 @@ ie_status ie_build_op(ie_builder *b, const ie_op *op, ie_error *err);
 /* Hidden states that pass between lists, [T][n_embd] f32: what this list takes (written before it runs), and what it leaves
  * (read after it has run). */
 void ie_build_hidden(ie_builder *b, ie_off in, ie_off out);
+/* The list is for final hidden states: its head ends with the normed rows in f32 (ie_lay_head). */
+bool ie_build_states(const ie_builder *b);
 
 /* ---- architectures ------------------------------------------------------------------------------------------------- */
 
@@ -138,6 +140,8 @@ typedef struct {
 } ie_exec_plan;
 
 ie_status ie_model_plan(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err);
+/* The same without the output matrix: `logits` are the rows behind the last norm, [IE_HEAD_ROWS][n_embd] f32. */
+ie_status ie_model_plan_states(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err);
 /* The same for the MTP layer's list. */
 ie_status ie_model_plan_mtp(const ie_model *m, uint32_t max_t, ie_exec_plan *out, ie_error *err);
 void ie_exec_plan_free(ie_exec_plan *p);

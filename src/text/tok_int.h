@@ -19,7 +19,7 @@ struct ie_tokenizer {
     bool spm; /* SentencePiece, else byte-level BPE */
     bool add_bos, add_eos, add_space_prefix, remove_extra_ws;
     int32_t n_vocab, n_sym;
-    int32_t bos, eos, eot;
+    int32_t bos, eos, eot, fim[IE_FIM_COUNT];
     ie_str *text;  /* n_sym, into pool or extra; not NUL-terminated */
     uint8_t *type; /* n_vocab: ie_token_type */
     uint8_t *flag; /* n_vocab: TOK_... */

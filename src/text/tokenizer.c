@@ -42,6 +42,7 @@ ie_tokenizer *ie_tokenizer_new(const ie_gguf *g, ie_error *err) {
     ie_tokenizer *t = ie_calloc(1, sizeof *t, "tokenizer", err);
     if (!t) return NULL;
     t->bos = t->eos = t->eot = t->unk = -1;
+    for (int i = 0; i < IE_FIM_COUNT; i++) t->fim[i] = -1;
     ie_status st = init_model(t, g, err);
     if (st == IE_OK) st = ie_vocab_init(t, g, err);
     if (st == IE_OK) st = t->spm ? ie_spm_init(t, g, err) : ie_bpe_init(t, g, err);
@@ -74,6 +75,7 @@ int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t) { return t->n_vocab; }
 int32_t ie_tokenizer_bos(const ie_tokenizer *t) { return t->bos; }
 int32_t ie_tokenizer_eos(const ie_tokenizer *t) { return t->eos; }
 int32_t ie_tokenizer_eot(const ie_tokenizer *t) { return t->eot; }
+int32_t ie_tokenizer_fim(const ie_tokenizer *t, ie_fim role) { return t->fim[role]; }
 bool ie_tokenizer_add_bos(const ie_tokenizer *t) { return t->add_bos; }
 bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id) { return valid(t, id) && (t->flag[id] & TOK_END); }
 

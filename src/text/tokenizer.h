@@ -21,6 +21,10 @@ int32_t ie_tokenizer_n_vocab(const ie_tokenizer *t);
 int32_t ie_tokenizer_bos(const ie_tokenizer *t); /* -1 where there is none */
 int32_t ie_tokenizer_eos(const ie_tokenizer *t);
 int32_t ie_tokenizer_eot(const ie_tokenizer *t);
+/* Tokens of fill-in-the-middle: before the text's beginning, its end, what is to be filled in; before a repository's and a
+ * file's name. */
+typedef enum { IE_FIM_PRE, IE_FIM_SUF, IE_FIM_MID, IE_FIM_REP, IE_FIM_SEP, IE_FIM_COUNT } ie_fim;
+int32_t ie_tokenizer_fim(const ie_tokenizer *t, ie_fim role); /* -1 where there is none */
 bool ie_tokenizer_add_bos(const ie_tokenizer *t);
 bool ie_tokenizer_is_end(const ie_tokenizer *t, int32_t id); /* end of text or of turn (eos, eot, eom, ...) */
 ie_token_type ie_tokenizer_type(const ie_tokenizer *t, int32_t id);

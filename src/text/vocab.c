@@ -74,7 +74,12 @@ ie_status ie_vocab_init(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
 
 /* Texts that published vocabularies use for tokens with a role. Files do not always say the role, nor that the token is
  * a control token. The first end-of-turn text of the list that a vocabulary has is its eot. */
-enum { EOT = 1, END = 2, CONTROL = 4 };
+enum { EOT = 1, END = 2, CONTROL = 4, FIM = 8 /* << ie_fim: its role in filling in */ };
+#define FIM_PRE (FIM << IE_FIM_PRE)
+#define FIM_SUF (FIM << IE_FIM_SUF)
+#define FIM_MID (FIM << IE_FIM_MID)
+#define FIM_REP (FIM << IE_FIM_REP)
+#define FIM_SEP (FIM << IE_FIM_SEP)
 static const struct {
     const char *text;
     int role;
@@ -102,27 +107,27 @@ static const struct {
     {"<fim_pad>", END},
     {"<PAD>", END},
     {"[PAD]", END},
-    {"<|fim_repo|>", END},
-    {"<|repo_name|>", END},
-    {"<fim-repo>", END},
-    {"<REPO>", END},
-    {"<reponame>", END},
-    {"<|file_sep|>", END},
-    {"<|fim_prefix|>", CONTROL},
-    {"<fim-prefix>", CONTROL},
-    {"<fim_prefix>", CONTROL},
-    {"<PRE>", CONTROL},
-    {"\xE2\x96\x81<PRE>", CONTROL},
-    {"<|fim_suffix|>", CONTROL},
-    {"<fim-suffix>", CONTROL},
-    {"<fim_suffix>", CONTROL},
-    {"<SUF>", CONTROL},
-    {"\xE2\x96\x81<SUF>", CONTROL},
-    {"<|fim_middle|>", CONTROL},
-    {"<fim-middle>", CONTROL},
-    {"<fim_middle>", CONTROL},
-    {"<MID>", CONTROL},
-    {"\xE2\x96\x81<MID>", CONTROL},
+    {"<|fim_repo|>", END | FIM_REP},
+    {"<|repo_name|>", END | FIM_REP},
+    {"<fim-repo>", END | FIM_REP},
+    {"<REPO>", END | FIM_REP},
+    {"<reponame>", END | FIM_REP},
+    {"<|file_sep|>", END | FIM_SEP},
+    {"<|fim_prefix|>", CONTROL | FIM_PRE},
+    {"<fim-prefix>", CONTROL | FIM_PRE},
+    {"<fim_prefix>", CONTROL | FIM_PRE},
+    {"<PRE>", CONTROL | FIM_PRE},
+    {"\xE2\x96\x81<PRE>", CONTROL | FIM_PRE},
+    {"<|fim_suffix|>", CONTROL | FIM_SUF},
+    {"<fim-suffix>", CONTROL | FIM_SUF},
+    {"<fim_suffix>", CONTROL | FIM_SUF},
+    {"<SUF>", CONTROL | FIM_SUF},
+    {"\xE2\x96\x81<SUF>", CONTROL | FIM_SUF},
+    {"<|fim_middle|>", CONTROL | FIM_MID},
+    {"<fim-middle>", CONTROL | FIM_MID},
+    {"<fim_middle>", CONTROL | FIM_MID},
+    {"<MID>", CONTROL | FIM_MID},
+    {"\xE2\x96\x81<MID>", CONTROL | FIM_MID},
 };
 
 static void set_type(ie_tokenizer *t, int32_t id, ie_token_type type) {
@@ -138,6 +143,8 @@ static void find_known(ie_tokenizer *t) {
         set_type(t, id, IE_TT_CONTROL);
         if (KNOWN[i].role & END) t->flag[id] |= TOK_END;
         if ((KNOWN[i].role & EOT) && t->eot < 0) t->eot = id;
+        for (int k = 0; k < IE_FIM_COUNT; k++)
+            if ((KNOWN[i].role & (FIM << k)) && t->fim[k] < 0) t->fim[k] = id;
     }
 }
 
@@ -161,6 +168,13 @@ static ie_status read_id(const ie_tokenizer *t, const ie_gguf *g, const char *ke
 static ie_status read_ids(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
     static const char *const ENDS[] = {"tokenizer.ggml.eom_token_id", "tokenizer.ggml.fim_pad_token_id",
                                        "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id"};
+    static const struct {
+        int role;
+        const char *key;
+    } FIMS[] = {{IE_FIM_PRE, "tokenizer.ggml.prefix_token_id"},  {IE_FIM_SUF, "tokenizer.ggml.suffix_token_id"}, /* older names */
+                {IE_FIM_MID, "tokenizer.ggml.middle_token_id"},  {IE_FIM_PRE, "tokenizer.ggml.fim_pre_token_id"},
+                {IE_FIM_SUF, "tokenizer.ggml.fim_suf_token_id"}, {IE_FIM_MID, "tokenizer.ggml.fim_mid_token_id"},
+                {IE_FIM_REP, "tokenizer.ggml.fim_rep_token_id"}, {IE_FIM_SEP, "tokenizer.ggml.fim_sep_token_id"}};
     ie_status st = read_id(t, g, "tokenizer.ggml.bos_token_id", t->spm ? 1 : -1, &t->bos, err);
     if (st == IE_OK) st = read_id(t, g, "tokenizer.ggml.eos_token_id", t->spm ? 2 : -1, &t->eos, err);
     if (st == IE_OK) st = read_id(t, g, "tokenizer.ggml.eot_token_id", -1, &t->eot, err);
@@ -170,6 +184,8 @@ static ie_status read_ids(ie_tokenizer *t, const ie_gguf *g, ie_error *err) {
         st = read_id(t, g, ENDS[i], -1, &id, err);
         if (st == IE_OK && id >= 0) t->flag[id] |= TOK_END;
     }
+    for (size_t i = 0; st == IE_OK && i < sizeof FIMS / sizeof *FIMS; i++)
+        st = read_id(t, g, FIMS[i].key, t->fim[FIMS[i].role], &t->fim[FIMS[i].role], err);
     if (st != IE_OK) return st;
     find_known(t);
     if (t->eos >= 0) t->flag[t->eos] |= TOK_END;

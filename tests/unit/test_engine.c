@@ -494,6 +494,57 @@ static void generation(void **state) {
     ie_ctx_free(c);
 }
 
+/* Embeddings: hidden states of any batch are those of any other, pooled and of length 1. */
+static void embeddings(void **state) {
+    (void)state;
+    enum { N = 70, E = 64 };
+    ie_ctx *c = context(128, 2, 64), *small = context(128, 1, 7);
+    ie_error err;
+    int32_t ids[N];
+    float mean[E], last[E], other[E];
+    double sum[E] = {0}, square = 0, length = 0;
+    batch b = {0};
+    for (int32_t i = 0; i < N; i++) ids[i] = text(1, i);
+    must(ie_embed(c, 0, ids, N, IE_POOL_MEAN, mean, &err), &err);
+    must(ie_embed(small, 0, ids, N, IE_POOL_MEAN, other, &err), &err);
+    assert_memory_equal(mean, other, sizeof mean);
+    must(ie_embed(c, 1, ids, N, IE_POOL_LAST, last, &err), &err);
+    must(ie_embed(small, 0, ids, N, IE_POOL_LAST, other, &err), &err);
+    assert_memory_equal(last, other, sizeof last);
+    assert_int_equal(ie_seq_len(c, 0), 0);
+
+    for (int32_t i = 0; i < 64; i++) add(&b, 0, i, ids[i], i % 3 == 0);
+    must(ie_eval_hidden(c, &(ie_batch){IE_PREFILL, b.n, b.token, b.seq, b.pos, b.want}, &err), &err);
+    assert_null(ie_logits(c, 0));
+    assert_non_null(ie_hidden(c, 63));
+    assert_null(ie_hidden(c, 62)); /* not asked for */
+    must(ie_prompt(c, 0, ids, 64, NULL, NULL, &err), &err);
+    assert_null(ie_hidden(c, -1));
+    must(ie_seq_truncate(c, 0, 0, &err), &err);
+    for (int32_t i = 0; i < N; i++) { /* token by token, in the decode phase */
+        int32_t seq = 0;
+        must(ie_eval_hidden(c, &(ie_batch){IE_DECODE, 1, &ids[i], &seq, &i, NULL}, &err), &err);
+        const float *row = ie_hidden(c, -1);
+        assert_non_null(row);
+        for (int k = 0; k < E; k++) sum[k] += (double)row[k];
+        if (i + 1 < N) continue;
+        for (int k = 0; k < E; k++) square += (double)row[k] * (double)row[k];
+        for (int k = 0; k < E; k++) assert_float_equal(last[k], (float)((double)row[k] / sqrt(square)), 1e-6f);
+    }
+    for (int k = 0; k < E; k++) length += sum[k] * sum[k];
+    for (int k = 0; k < E; k++) assert_float_equal(mean[k], (float)(sum[k] / sqrt(length)), 1e-6f);
+
+    assert_int_equal(ie_embed(c, 0, ids, 0, IE_POOL_MEAN, mean, &err), IE_E_ARG);
+    assert_int_equal(ie_embed(c, 0, ids, 129, IE_POOL_MEAN, mean, &err), IE_E_ARG);
+    assert_int_equal(ie_embed(c, 2, ids, N, IE_POOL_MEAN, mean, &err), IE_E_ARG);
+    assert_int_equal(ie_embed(c, 0, ids, N, (ie_pooling)7, mean, &err), IE_E_ARG);
+    ids[3] = TINY_BAD;
+    assert_int_equal(ie_embed(c, 0, ids, N, IE_POOL_MEAN, mean, &err), IE_E_NUMERIC);
+    assert_int_equal(ie_seq_len(c, 0), 0);
+    ie_ctx_free(c);
+    ie_ctx_free(small);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(info),
@@ -508,6 +559,7 @@ int main(void) {
         cmocka_unit_test(a_value_that_is_not_finite),
         cmocka_unit_test(bad_contexts),
         cmocka_unit_test(bad_models),
+        cmocka_unit_test(embeddings),
         cmocka_unit_test(generation),
     };
     return cmocka_run_group_tests_name("engine", tests, open_model, close_model);
