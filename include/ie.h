@@ -60,6 +60,11 @@ typedef struct {
     void *progress_user;
 } ie_model_params;
 
+typedef enum {
+    IE_POOL_MEAN, /* the mean of all tokens' hidden states */
+    IE_POOL_LAST, /* the last token's */
+} ie_pooling;
+
 /* What a model is, for people and for callers that size buffers. Strings live as long as the model. */
 typedef struct {
     const char *arch, *name, *backend;
@@ -76,6 +81,7 @@ typedef struct {
     uint64_t kv_bytes_page; /* bytes of one KV page (32 positions, all layers) */
     int32_t bos, eos, eot;  /* -1 where the vocabulary has none */
     int32_t fim_pre, fim_suf, fim_mid; /* tokens before the prefix, the suffix, the middle of a text to fill in; -1 */
+    ie_pooling pooling;       /* of embeddings, as the file says; IE_POOL_MEAN where it does not */
     int32_t fim_rep, fim_sep; /* before a repository's name, before a file's name; -1 */
 } ie_model_info;
 
@@ -152,11 +158,6 @@ const float *ie_logits(ie_ctx *c, int32_t i);
  * the output matrix is not read. ie_hidden gives them as ie_logits gives logits; a step has the one or the other. */
 ie_status ie_eval_hidden(ie_ctx *c, const ie_batch *b, ie_error *err);
 const float *ie_hidden(ie_ctx *c, int32_t i);
-
-typedef enum {
-    IE_POOL_MEAN, /* the mean of all tokens' hidden states */
-    IE_POOL_LAST, /* the last token's */
-} ie_pooling;
 
 /* The embedding of n tokens: their final hidden states pooled, then scaled to length 1 (zeros stay zeros). out has room for n_embd
  * floats. The same for any chunk size. Sequence seq is emptied before and afterwards. */

@@ -1,5 +1,6 @@
 /* Opening a model, and the parts of the public API that need no context. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,8 @@ void ie_model_close(ie_model *m) {
     free(m);
 }
 
+#define GGUF_POOLING_LAST 3u /* 1: mean; the others (first token, rank) are no pooling of a causal model */
+
 void ie_model_get_info(const ie_model *m, ie_model_info *out) {
     const ie_hparams *hp = &m->hp;
     *out = (ie_model_info){
@@ -132,6 +135,11 @@ void ie_model_get_info(const ie_model *m, ie_model_info *out) {
         .n_mtp = (int32_t)m->n_mtp, .mtp_bytes = m->mtp_bytes, .kv_bytes_page = ie_kv_page_bytes(&m->kv),
         .bos = m->tok ? ie_tokenizer_bos(m->tok) : -1, .eos = m->tok ? ie_tokenizer_eos(m->tok) : -1,
         .eot = m->tok ? ie_tokenizer_eot(m->tok) : -1};
+    char key[80];
+    uint32_t pooling = 0;
+    snprintf(key, sizeof key, "%.60s.pooling_type", out->arch);
+    bool last = !ie_gguf_u32(m->gguf, key, 0, UINT32_MAX, 0, &pooling, NULL) && pooling == GGUF_POOLING_LAST;
+    out->pooling = last ? IE_POOL_LAST : IE_POOL_MEAN;
     int32_t *fim[IE_FIM_COUNT] = {&out->fim_pre, &out->fim_suf, &out->fim_mid, &out->fim_rep, &out->fim_sep};
     for (int i = 0; i < IE_FIM_COUNT; i++) *fim[i] = m->tok ? ie_tokenizer_fim(m->tok, (ie_fim)i) : -1;
 }

@@ -270,7 +270,6 @@ static void complete(serve_call *c, bool chat) {
 }
 
 static void chat_completions(serve_call *c) { complete(c, true); }
-static void completions(serve_call *c) { complete(c, false); }
 
 static void models(serve_call *c) {
     serve *s = c->s;
@@ -286,6 +285,5 @@ const serve_route serve_routes_openai[] = {
     {"GET", "/models", models, ROUTE_MODEL, "the same"},
     {"POST", "/v1/chat/completions", chat_completions, ROUTE_MODEL | ROUTE_BODY, "chat"},
     {"POST", "/chat/completions", chat_completions, ROUTE_MODEL | ROUTE_BODY, "the same"},
-    {"POST", "/v1/completions", completions, ROUTE_MODEL | ROUTE_BODY, "text that goes on"},
     {NULL, NULL, NULL, 0, NULL},
 };

@@ -34,6 +34,7 @@ static const option table[] = {
     {O_INT, "--max-tokens", "-n", "N", AT(max_tokens), -1, 1048576, "a request's limit where it names none (default -1: the context)"},
     {O_STR, "--chat-template-file", 0, "FILE", AT(template_file), 0, 0, "use this chat template instead of the model's"},
     {O_STR, "--system", 0, "TEXT", AT(system), 0, 0, "system message for chats that have none"},
+    {O_STR, "--pooling", 0, "HOW", AT(pooling), 0, 0, "embeddings by mean or last token (default: the file's, else mean)"},
     {O_GROUP, "Engine", 0, 0, 0, 0, 0, 0},
     {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto, cpu, gpu, hip or cuda (default auto)"},
     {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads of the engine (default: the cores that the process may use)"},
@@ -54,6 +55,8 @@ static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
     if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-serve MODEL.gguf [options], ie-serve --help for more");
     if (strcmp(o->log_format, "text") && strcmp(o->log_format, "json"))
         return ie_fail(err, IE_E_ARG, "option --log-format is '%s', allowed are text and json", o->log_format);
+    if (o->pooling && strcmp(o->pooling, "mean") && strcmp(o->pooling, "last"))
+        return ie_fail(err, IE_E_ARG, "option --pooling is '%s', allowed are mean and last", o->pooling);
     return IE_OK;
 }
 

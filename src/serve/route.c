@@ -6,7 +6,15 @@
 
 #include "serve.h"
 
-static const serve_route *const tables[] = {serve_routes_openai, serve_routes_llama, serve_routes_page};
+static const serve_route *const tables[] = {
+    serve_routes_openai,
+    serve_routes_completions,
+    serve_routes_embed,
+    serve_routes_infill,
+    serve_routes_llama,
+    serve_routes_metrics,
+    serve_routes_page,
+};
 
 /* *known: another method exists for the path. */
 static const serve_route *find(const http_req *r, bool *known) {
@@ -14,7 +22,7 @@ static const serve_route *find(const http_req *r, bool *known) {
     *known = false;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const serve_route *row = tables[t]; row->path; row++) {
-            if (strcmp(row->path, r->path)) continue;
+            if (row->flags & ROUTE_BELOW ? strncmp(row->path, r->path, strlen(row->path)) != 0 : strcmp(row->path, r->path) != 0) continue;
             *known = true;
             if (!strcmp(row->method, method)) return row;
         }

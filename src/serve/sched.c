@@ -3,16 +3,19 @@
  * A step is a decode batch for every running request (16 at a time), then one slice of prompts, bounded in time, so that a long
  * prompt stops neither the others' streams nor a short prompt. Prompts with few tokens left go first; waiting makes a
  * prompt count as shorter, so that none waits for ever. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../context.h"
+#include "../embed.h"
 #include "../text/tokenizer.h"
 #include "serve.h"
 
 #define BATCH 16            /* decode tokens of a step */
 #define UNREAD_MAX 256      /* events of a submission; beyond, its jobs pause */
 #define AGEING 0.5          /* a waiting prompt counts as shorter by so much of what could have been evaluated meanwhile */
+#define PROBS_ROWS 32       /* prompt tokens of a slice whose logits are all wanted */
 #define PAUSE_NS 5000000    /* while all running requests wait for their readers */
 
 typedef struct job {
@@ -27,8 +30,10 @@ typedef struct job {
     ie_stop stop;
     ie_matcher *x;
     ie_buf bytes;
+    double *sum;   /* embeddings: n_embd, pooled so far */
+    float *vector; /* the embedding */
     bool first;
-    double submitted, began, answered; /* in the queue since, in a slot since, first token at */
+    double submitted, began, answered, last; /* in the queue since, in a slot since, first token at, newest token at */
 } job;
 
 typedef struct unread {
@@ -68,6 +73,7 @@ struct serve_sched {
 void serve_event_free(serve_event *ev) {
     free(ev->text);
     free(ev->top);
+    free(ev->vector);
     *ev = (serve_event){0};
 }
 
@@ -139,6 +145,8 @@ static void free_job(job *j) {
     ie_buf_free(&j->bytes);
     free((void *)(uintptr_t)j->p.sampling.bias);
     free(j->token);
+    free(j->sum);
+    free(j->vector);
     free(j);
 }
 
@@ -148,13 +156,14 @@ static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
         ie_fail(err, IE_E_ARG, "the prompt is empty");
         return NULL;
     }
-    if (p->n_prompt >= n_ctx) {
+    if (p->n_prompt >= n_ctx + (p->purpose != SERVE_TEXT)) { /* an embedding needs no position for what comes next */
         ie_fail(err, IE_E_ARG, "the request exceeds the context: n_prompt_tokens is %d, n_ctx is %d", p->n_prompt, n_ctx);
         return NULL;
     }
     job *j = ie_calloc(1, sizeof *j, "request", err);
     if (!j) return NULL;
     *j = (job){.p = *p, .first = true, .n = p->n_prompt, .submitted = ie_now(), .stop.hit = -1};
+    j->p.no_cache = p->no_cache || p->prompt_probs || p->purpose != SERVE_TEXT; /* every position has to be evaluated */
     j->p.sampling.bias = NULL;
     size_t n_bias = (size_t)(p->sampling.n_bias > 0 ? p->sampling.n_bias : 0);
     ie_bias *bias = n_bias ? ie_calloc(n_bias, sizeof *bias, "logit_bias", err) : NULL;
@@ -163,6 +172,10 @@ static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
     j->p.sampling.bias = bias;
     if (ok) memcpy(j->token, p->prompt, (size_t)p->n_prompt * sizeof *j->token);
     ok = ok && ie_stop_init(&j->stop, p->stop, p->n_stop, err) == IE_OK;
+    if (ok && p->purpose != SERVE_TEXT) {
+        size_t n_embd = d->m->hp.n_embd;
+        ok = (j->sum = ie_calloc(n_embd, sizeof *j->sum, "embedding", err)) && (j->vector = ie_calloc(n_embd, sizeof *j->vector, "embedding", err));
+    }
     if (ok && p->grammar) ok = (j->x = ie_matcher_new(p->grammar, err)) != NULL;
     int32_t left = n_ctx - p->n_prompt + 1;
     const uint64_t *mask;
@@ -186,11 +199,14 @@ serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err)
         if (ok) (*at)->index = i, (*at)->st = st, at = &(*at)->next;
     }
     for (uint32_t i = 0; i < n; i++) {
-        free(jobs[i].prompt);
-        ie_grammar_free(jobs[i].grammar);
+        bool again = i + 1 < n && jobs[i].prompt == jobs[i + 1].prompt, same = i + 1 < n && jobs[i].grammar == jobs[i + 1].grammar;
+        if (!again) free(jobs[i].prompt);
+        if (!same) ie_grammar_free(jobs[i].grammar);
         jobs[i].prompt = NULL;
         jobs[i].grammar = NULL;
     }
+    if (ok && (int64_t)n > s->opts.queue)
+        ok = ie_fail(err, IE_E_ARG, "the request stands for %u completions, at most %d are allowed", n, s->opts.queue) == IE_OK;
     if (ok) {
         st->d = d;
         st->n_jobs = n;
@@ -237,10 +253,12 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
     d->stats.errors += err && err->code != IE_E_CANCELLED;
     d->stats.predicted_tokens += (uint64_t)j->n_predicted;
     if (j->answered > 0) d->stats.predicted_s += now - j->answered;
+    if (!err) serve_hist_add(d->stats.hist, SERVE_H_REQUEST, now - j->submitted);
     ie_prefix_get_info(d->c, &d->stats.prefix);
     pthread_mutex_unlock(&d->lock);
     serve_event ev = {.kind = err ? SERVE_EV_ERROR : SERVE_EV_DONE, .token = end_token};
     if (err) ev.err = *err;
+    else ev.vector = j->vector, j->vector = NULL;
     const char *text = "";
     size_t n = 0;
     if (!err && j->stop.hit < 0) ie_stop_flush(&j->stop, &text, &n);
@@ -255,6 +273,7 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
 
 /* ---- tokens -------------------------------------------------------------------------------------------------------------- */
 
+/* Log-probabilities at batch element `row` of the last step: of id, and of the best. */
 static ie_status log_probs(serve_sched *d, const job *j, int32_t row, int32_t id, serve_event *ev, ie_error *err) {
     if (j->p.n_probs < 0) return IE_OK;
     const float *logits;
@@ -277,6 +296,17 @@ static ie_status sample(serve_sched *d, job *j, int32_t row, int32_t *id, ie_err
     return st;
 }
 
+/* Counts the token that has just been chosen. Under the lock: /slots reads n_predicted. */
+static void note_token(serve_sched *d, job *j) {
+    double now = ie_now();
+    pthread_mutex_lock(&d->lock);
+    bool first = j->n_predicted++ == 0;
+    serve_hist_add(d->stats.hist, first ? SERVE_H_FIRST : SERVE_H_GAP, now - (first ? j->submitted : j->last));
+    pthread_mutex_unlock(&d->lock);
+    if (first) j->answered = now;
+    j->last = now;
+}
+
 /* Chooses the next token of a slot from row `row` of the last step, hands it on, and ends the job where it ends. */
 static void next_token(serve_sched *d, int slot, int32_t row) {
     job *j = d->slot[slot];
@@ -293,9 +323,8 @@ static void next_token(serve_sched *d, int slot, int32_t row) {
         end_job(d, slot, SERVE_STOP_END, -1, &err);
         return;
     }
-    if (j->n_predicted == 0) j->answered = ie_now();
+    note_token(d, j);
     j->token[j->n++] = id;
-    j->n_predicted++;
     bool end = (!j->p.ignore_end || j->x) && ie_token_is_end(d->m, id);
     if (end) {
         serve_event_free(&ev);
@@ -347,6 +376,7 @@ static void decode(serve_sched *d, const int *list, int n) {
     pthread_mutex_lock(&d->lock);
     d->stats.decode_steps++;
     d->stats.decode_tokens += (uint64_t)n;
+    serve_hist_add(d->stats.hist, SERVE_H_BATCH, n);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -371,6 +401,7 @@ static double score(const serve_sched *d, const job *j, double now) {
  * state to be kept: before the generation prompt, and where kept pages end without one. */
 static int32_t share(const serve_sched *d, const job *j, int32_t room) {
     int32_t to = j->p.n_prompt, page = (int32_t)IE_PAGE;
+    if (j->p.prompt_probs && room > PROBS_ROWS) room = PROBS_ROWS; /* logits of every token */
     if (to - j->done > room) to = (j->done + room) / page * page;
     if (d->m->gdn.n_layer && !j->p.no_cache) {
         int32_t cut[2] = {j->p.n_stable / page * page, j->matched};
@@ -385,6 +416,12 @@ typedef struct {
     int32_t n;
 } part;
 
+/* A prompt may join a slice whose first one is `first`: steps for embeddings are apart from those for text. */
+static bool fits_slice(job *j, const job *first) {
+    if (!j || decoding(j) || (j->p.prompt_probs && unread_full(j))) return false;
+    return !first || (first->p.purpose == SERVE_TEXT) == (j->p.purpose == SERVE_TEXT);
+}
+
 static int plan_slice(serve_sched *d, part *parts) {
     double now = ie_now();
     int n = 0;
@@ -396,7 +433,8 @@ static int plan_slice(serve_sched *d, part *parts) {
     while (taken && room > 0 && n < BATCH) {
         int best = -1;
         for (int i = 0; i < d->n_slots; i++)
-            if (d->slot[i] && !decoding(d->slot[i]) && !taken[i] && (best < 0 || score(d, d->slot[i], now) < score(d, d->slot[best], now)))
+            if (!taken[i] && fits_slice(d->slot[i], n ? d->slot[parts[0].slot] : NULL) &&
+                (best < 0 || score(d, d->slot[i], now) < score(d, d->slot[best], now)))
                 best = i;
         if (best < 0) break;
         taken[best] = true;
@@ -408,23 +446,75 @@ static int plan_slice(serve_sched *d, part *parts) {
     return n;
 }
 
+/* The log-probabilities of the prompt's tokens that n positions from element `at` of the last step on predict; before all, the
+ * first token's, which nothing predicts. */
+static ie_status prompt_probs(serve_sched *d, job *j, int32_t at, int32_t n, ie_error *err) {
+    if (j->done == 0) deliver(j, &(serve_event){.kind = SERVE_EV_PROMPT, .token = j->token[0], .logprob = NAN});
+    for (int32_t i = 0; i < n && j->done + i + 1 < j->p.n_prompt; i++) {
+        serve_event ev = {.kind = SERVE_EV_PROMPT, .token = j->token[j->done + i + 1]};
+        ie_status st = log_probs(d, j, at + i, ev.token, &ev, err);
+        if (st) {
+            serve_event_free(&ev);
+            return st;
+        }
+        deliver(j, &ev);
+    }
+    return IE_OK;
+}
+
+static ie_status pool(serve_sched *d, job *j, int32_t at, int32_t n, ie_error *err) {
+    ie_pooling how = j->p.purpose == SERVE_EMBED_MEAN ? IE_POOL_MEAN : IE_POOL_LAST;
+    bool end = j->done + n == j->p.n_prompt;
+    int32_t n_embd = (int32_t)d->m->hp.n_embd;
+    for (int32_t i = how == IE_POOL_MEAN ? 0 : end ? n - 1 : n; i < n; i++) {
+        const float *row = ie_hidden(d->c, at + i);
+        if (!row) return ie_fail(err, IE_E_DEVICE, "the hidden states could not be read");
+        ie_pool_add(how, row, n_embd, j->sum);
+    }
+    return end ? ie_pool_end(j->sum, n_embd, j->vector, err) : IE_OK;
+}
+
+/* What n prompt tokens of a slot, from element `at` of the last step on, bring: embeddings, log-probabilities, the first token. */
+static void take_part(serve_sched *d, int slot, int32_t at, int32_t n) {
+    job *j = d->slot[slot];
+    ie_error err, none;
+    ie_status st = IE_OK;
+    if (j->p.purpose != SERVE_TEXT) st = pool(d, j, at, n, &err);
+    else if (j->p.prompt_probs) st = prompt_probs(d, j, at, n, &err);
+    if (st) {
+        end_job(d, slot, SERVE_STOP_END, -1, &err);
+        return;
+    }
+    j->done += n;
+    if (!j->p.no_cache) ie_prefix_keep(d->c, slot, &none);
+    if (j->p.progress)
+        deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
+                                  .result = {.n_prompt = j->p.n_prompt, .n_cached = j->n_cached, .prompt_s = ie_now() - j->began}});
+    if (j->done < j->p.n_prompt) return;
+    if (j->p.max_tokens == 0 || j->p.purpose != SERVE_TEXT) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
+    else next_token(d, slot, at + n - 1);
+}
+
 static bool prefill(serve_sched *d) {
     static const int32_t max = 512;
-    int32_t token[512], seq[512], pos[512], n = 0, last[BATCH];
+    int32_t token[512], seq[512], pos[512], n = 0, from[BATCH];
     uint8_t want[512] = {0};
     part parts[BATCH];
     int n_parts = plan_slice(d, parts);
     if (!n_parts) return false;
     for (int k = 0; k < n_parts; k++) {
         const job *j = d->slot[parts[k].slot];
-        for (int32_t i = 0; i < parts[k].n && n < max; i++, n++) seq[n] = parts[k].slot, pos[n] = j->done + i, token[n] = j->token[j->done + i];
-        last[k] = n - 1;
-        want[n - 1] = j->done + parts[k].n == j->p.n_prompt;
+        bool all = j->p.prompt_probs || j->p.purpose == SERVE_EMBED_MEAN;
+        from[k] = n;
+        for (int32_t i = 0; i < parts[k].n && n < max; i++, n++)
+            seq[n] = parts[k].slot, pos[n] = j->done + i, token[n] = j->token[j->done + i], want[n] = all;
+        want[n - 1] = all || j->done + parts[k].n == j->p.n_prompt;
     }
-    ie_error err = {0}, none;
+    bool embed = d->slot[parts[0].slot]->p.purpose != SERVE_TEXT;
+    ie_error err = {0};
     double start = ie_now();
     ie_batch b = {.phase = IE_PREFILL, .n = n, .token = token, .seq = seq, .pos = pos, .want_logits = want};
-    ie_status st = ie_eval(d->c, &b, &err);
+    ie_status st = embed ? ie_eval_hidden(d->c, &b, &err) : ie_eval(d->c, &b, &err);
     double took = ie_now() - start;
     if (!st && took > 0) d->rate += 0.2 * ((double)n / took - d->rate);
     pthread_mutex_lock(&d->lock);
@@ -433,20 +523,8 @@ static bool prefill(serve_sched *d) {
     d->stats.prompt_s += took;
     pthread_mutex_unlock(&d->lock);
     for (int k = 0; k < n_parts; k++) {
-        int slot = parts[k].slot;
-        job *j = d->slot[slot];
-        if (st) {
-            end_job(d, slot, SERVE_STOP_END, -1, &err);
-            continue;
-        }
-        j->done += parts[k].n;
-        if (!j->p.no_cache) ie_prefix_keep(d->c, slot, &none);
-        if (j->p.progress)
-            deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
-                                      .result = {.n_prompt = j->p.n_prompt, .n_cached = j->n_cached, .prompt_s = ie_now() - j->began}});
-        if (j->done < j->p.n_prompt) continue;
-        if (j->p.max_tokens == 0) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
-        else next_token(d, slot, last[k]);
+        if (st) end_job(d, parts[k].slot, SERVE_STOP_END, -1, &err);
+        else take_part(d, parts[k].slot, from[k], parts[k].n);
     }
     return true;
 }
@@ -490,6 +568,7 @@ static void admit(serve_sched *d) {
         d->slot[i] = j;
         d->stats.n_waiting--;
         d->stats.n_busy++;
+        serve_hist_add(d->stats.hist, SERVE_H_QUEUE, now - j->submitted);
         ie_error err;
         if (!j->p.no_cache && !ie_prefix_attach(d->c, i, j->token, j->p.n_prompt, &j->n_cached, &j->matched, &err)) j->done = j->n_cached;
         d->stats.cached_tokens += (uint64_t)j->n_cached;
@@ -596,6 +675,8 @@ int serve_get_slots(serve *s, serve_slot *out, int cap) {
         out[i].job = j->id;
         out[i].n_prompt = j->p.n_prompt;
         out[i].n_cached = j->n_cached;
+        out[i].n_predicted = j->n_predicted;
+        out[i].max_tokens = j->p.max_tokens;
     }
     pthread_mutex_unlock(&d->lock);
     return n;

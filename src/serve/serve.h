@@ -32,6 +32,7 @@ typedef struct {
     double slice_ms;          /* what a prompt slice may take */
     int32_t cache_mb;         /* recurrent states kept for prefixes */
     const char *template_file, *system;
+    const char *pooling;      /* "mean", "last"; NULL: as the model's file says */
     int32_t max_body_mb, drain_s;
     int32_t max_tokens;       /* a request's default limit, -1: the context */
     const char *log_format;   /* "text", "json" */
@@ -39,6 +40,8 @@ typedef struct {
 } serve_opts;
 
 /* ---- a request to the scheduler -------------------------------------------------------------------------------------- */
+
+typedef enum { SERVE_TEXT, SERVE_EMBED_MEAN, SERVE_EMBED_LAST } serve_purpose;
 
 /* What is to be done with one prompt. Copied by serve_submit but for `prompt` and `grammar`, which it takes over. */
 typedef struct {
@@ -54,6 +57,8 @@ typedef struct {
     bool ignore_end;       /* go on behind end tokens */
     bool no_cache;         /* neither use nor fill the prefix cache */
     bool progress;         /* SERVE_EV_PROGRESS events while the prompt is evaluated */
+    bool prompt_probs;     /* SERVE_EV_PROMPT events; needs no_cache and n_probs >= 0 */
+    serve_purpose purpose; /* embeddings: the last event holds the vector; all but prompt and n_prompt is left out */
 } serve_job;
 
 
@@ -69,6 +74,7 @@ typedef struct {
 
 typedef enum {
     SERVE_EV_PROGRESS,  /* token: prompt tokens that are done, cached ones included; result: n_prompt, n_cached, prompt_s */
+    SERVE_EV_PROMPT,    /* one token of the prompt, in order, with its log-probabilities (logprob NAN: the first, which has none) */
     SERVE_EV_TOKEN,     /* one generated token; text: what has become ready (may be empty) */
     SERVE_EV_DONE,      /* text: the rest; result. The job's last event */
     SERVE_EV_ERROR,     /* err. The job's last event */
@@ -83,6 +89,7 @@ typedef struct {
     float logprob;
     ie_token_prob *top;     /* n_top, best first, malloc'ed */
     uint32_t n_top;
+    float *vector;       /* SERVE_EV_DONE of embeddings: n_embd floats, malloc'ed */
     serve_result result;
     ie_error err;
 } serve_event;
@@ -93,7 +100,7 @@ typedef struct {
  * queue. A job whose reader does not keep up pauses; nothing is lost. */
 typedef struct serve_stream serve_stream;
 
-/* Hands n jobs over as one submission. NULL: *err says why (IE_E_FULL: the queue is full, answer 503; IE_E_ARG: a prompt that
+/* Hands n jobs over as one submission; neighbours may share their prompt and their grammar. NULL: *err says why (IE_E_FULL: the queue is full, answer 503; IE_E_ARG: a prompt that
  * cannot fit or a bad parameter, answer 400); the prompts and grammars are freed in that case too. */
 serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err);
 /* Waits for the next event; false when every job has had its last one. The event's memory is the caller's: serve_event_free. */
@@ -111,11 +118,20 @@ void serve_sched_drain(serve_sched *d);
 void serve_sched_stop(serve_sched *d); /* ends the engine thread: what waits or runs is cancelled, further submissions get 503 */
 void serve_sched_free(serve_sched *d); /* streams must have been freed before */
 
+/* Distributions that /metrics shows as histograms (metrics.c has their names and bounds). Times are in seconds. */
+typedef enum { SERVE_H_QUEUE, SERVE_H_FIRST, SERVE_H_GAP, SERVE_H_REQUEST, SERVE_H_BATCH, SERVE_H_COUNT } serve_hist_kind;
+#define SERVE_BUCKETS 18
+typedef struct {
+    uint64_t count[SERVE_BUCKETS + 1]; /* not cumulative; the last one: above all bounds */
+    double sum;
+} serve_hist;
+void serve_hist_add(serve_hist hist[SERVE_H_COUNT], serve_hist_kind kind, double value);
+
 /* What /slots and /metrics show. */
 typedef struct {
     int id;
     bool busy;
-    int32_t n_prompt, n_cached;
+    int32_t n_prompt, n_cached, n_predicted, max_tokens;
     uint64_t job;
 } serve_slot;
 
@@ -123,6 +139,7 @@ typedef struct {
     int n_waiting, n_slots, n_busy;
     uint64_t requests, rejected, cancelled, errors, prompt_tokens, cached_tokens, predicted_tokens, decode_steps, decode_tokens, slices;
     double prompt_s, predicted_s;
+    serve_hist hist[SERVE_H_COUNT];
     ie_prefix_info prefix;
 } serve_stats;
 void serve_get_stats(serve *s, serve_stats *out);
@@ -163,17 +180,24 @@ enum {
     ROUTE_MODEL = 2,  /* 503 while the model is loading */
     ROUTE_BODY = 4,   /* a JSON object as body is required: 400 before the handler where it is not one */
     ROUTE_QUICK = 8,  /* answered in the event thread: must not block */
+    ROUTE_BELOW = 16, /* the path ends with '/' and stands for all paths below it */
 };
 
 typedef struct {
-    const char *method, *path; /* exact */
+    const char *method, *path;
     void (*handle)(serve_call *c);
     unsigned flags;
     const char *help; /* one line */
 } serve_route;
 
 /* Each family's table, ended by a row without a path. route.c lists the tables. */
-extern const serve_route serve_routes_openai[], serve_routes_llama[], serve_routes_page[];
+extern const serve_route serve_routes_openai[];
+extern const serve_route serve_routes_completions[];
+extern const serve_route serve_routes_embed[];
+extern const serve_route serve_routes_infill[];
+extern const serve_route serve_routes_llama[];
+extern const serve_route serve_routes_metrics[];
+extern const serve_route serve_routes_page[];
 
 bool serve_quick(void *user, http_req *r);
 void serve_handle(void *user, http_req *r);
@@ -231,6 +255,23 @@ ie_status serve_chat_prompt(serve *s, const json_t *body, serve_params *p, ie_er
 ie_status serve_chat_text(serve *s, const json_t *body, char **text, size_t *n, ie_error *err);
 /* A text or an array of ids (or a mixture in llama-server's manner) as prompt. */
 ie_status serve_text_prompt(serve *s, const json_t *prompt, serve_params *p, ie_error *err);
+
+/* Several prompts: a text, a list of texts, a list of token ids, or a list of such lists, at most max of them; name is the member's,
+ * for messages. *out (n of them) is freed with serve_prompts_free. */
+typedef struct {
+    int32_t *id; /* n, malloc'ed; NULL once it was handed over */
+    int32_t n;
+} serve_prompt;
+ie_status serve_prompts(serve *s, const json_t *v, const char *name, size_t max, serve_prompt **out, uint32_t *n, ie_error *err);
+void serve_prompts_free(serve_prompt *list, uint32_t n);
+
+/* A text to fill in between a prefix and a suffix, files before it (llama-server's input_extra, may be NULL), and the beginning of
+ * what is to be filled in. IE_E_ARG where the model has no tokens for it. */
+ie_status serve_fim_prompt(serve *s, const json_t *prefix, const json_t *suffix, const json_t *extra, const json_t *begin, serve_prompt *out,
+                           ie_error *err);
+
+/* llama-server's answer to a completion (/completion, /infill); the parameters' prompt goes to the scheduler. */
+void serve_llama_completion(serve_call *c, serve_params *p);
 
 /* "stop", "length" as OpenAI's finish_reason. */
 const char *serve_finish(const serve_result *r);
