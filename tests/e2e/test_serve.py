@@ -62,7 +62,8 @@ def test_choices_seeds_logprobs(smol):
     assert len({c["text"] for c in a["choices"]}) > 1
     assert all(c["text"].startswith("The sky is") for c in a["choices"])
     probs = a["choices"][0]["logprobs"]
-    assert len(probs["tokens"]) == 6 and all(x <= 0 for x in probs["token_logprobs"])
+    assert probs["tokens"] == ["The", " sky", " is", *probs["tokens"][3:]] and len(probs["tokens"]) == 9
+    assert probs["token_logprobs"][0] is None and all(x <= 0 for x in probs["token_logprobs"][1:])
     greedy = smol.chat("Hi", max_tokens=3, logprobs=True, top_logprobs=2)["choices"][0]["logprobs"]["content"]
     assert all(t["token"] == t["top_logprobs"][0]["token"] for t in greedy)
 
