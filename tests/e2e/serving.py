@@ -14,7 +14,10 @@ QWEN35 = FIXTURES / "models" / "tiny-qwen35-Q8_0.gguf"
 
 
 class Server:
-    def __init__(self, ie, model, *args):
+    """ie-serve on a free port, ready; key: what requests carry as API key."""
+
+    def __init__(self, ie, model, *args, key=None):
+        self.key = key
         self.log = tempfile.NamedTemporaryFile(prefix="ie-serve-", suffix=".log")  # a pipe that nobody reads would stop the server
         self.p = subprocess.Popen([ie.path("ie-serve"), str(model), "--port", "0", *map(str, args)], stdout=subprocess.PIPE,
                                   stderr=open(self.log.name, "a"), text=True, env=ie.env)
@@ -30,7 +33,7 @@ class Server:
     def request(self, method, path, body=None, headers=None):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        c.request(method, path, data, headers or {})
+        c.request(method, path, data, {**({"Authorization": f"Bearer {self.key}"} if self.key else {}), **(headers or {})})
         r = c.getresponse()
         text = r.read()
         c.close()

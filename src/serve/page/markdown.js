@@ -206,6 +206,7 @@ function emphasis(s, i, depth) {
         for (let to = s.indexOf(mark, i + n + 1), tries = 0; to > 0 && tries < 8; to = s.indexOf(mark, to + 1), tries++) {
             const after = s.charAt(to + n);
             if (/\s/.test(s[to - 1]) || (n === 1 && (after === mark || s[to - 1] === mark)) || (mark[0] === '_' && /\w/.test(after))) continue;
+            if (n === 2 && after === mark[0]) to++; // ***both***: the longer run's end belongs to the outer mark
             const e = el(tag);
             inline(s.slice(i + n, to), e, depth + 1);
             return { node: e, to: to + n };
