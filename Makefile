@@ -123,8 +123,8 @@ $(BUILD)/tools/%: tools/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
 
-# Tools that run models.
-$(BUILD)/tools/diff_backends: tools/diff_backends.c $(BUILD)/libie.a
+# Tools that run models or kernels.
+$(BUILD)/tools/diff_backends $(BUILD)/tools/gemv_eq $(BUILD)/tools/gemv_bench: $(BUILD)/tools/%: tools/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
 

@@ -70,6 +70,16 @@ typedef struct {
 static inline uint64_t ie_abi_inv(uint32_t d) { return ((1ull << 32) + d - 1u) / d; }
 static inline uint32_t ie_abi_div(uint32_t x, uint64_t inv) { return (uint32_t)(x * inv >> 32); }
 
+/* ---- read.c ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    IE_PTR(const uint32_t) p;
+    IE_PTR(uint32_t) out;
+    uint32_t n;      /* times 16 bytes; below 2^31 */
+    uint32_t groups; /* workgroups */
+    uint32_t never;  /* no lane's data give it */
+} ie_abi_read;
+
 /* ---- rows.c ---------------------------------------------------------------------------------------------------------- */
 
 /* rmsnorm, quant, swiglu: rows of n values (swiglu: n gates, then n factors), x_ld floats apart. */

@@ -3,5 +3,6 @@
 #include "gdn.c"
 #include "gemv.c"
 #include "gemv_mma.c"
+#include "read.c"
 #include "rows.c"
 #include "sample.c"

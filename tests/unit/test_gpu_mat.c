@@ -8,43 +8,17 @@
 #include <cmocka.h>
 
 #include "gpu_rig.h"
+#include "../../tools/rand_mat.h"
 
 static gpu_dev dev;
 static bool small; /* fewer cases: the checking modes are slow */
 
 /* ---- weights ------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a super-block where f16 numbers lie: random bits there could be NaNs, whose payload is nobody's promise. */
-static const uint8_t halves[IE_F_COUNT][2] = {
-    [IE_F_Q4_0] = {0, 0}, [IE_F_Q4_1] = {0, 2}, [IE_F_Q5_0] = {0, 0},   [IE_F_Q5_1] = {0, 2},     [IE_F_Q8_0] = {0, 0},   [IE_F_Q2_K] = {80, 82},
-    [IE_F_Q3_K] = {108, 108}, [IE_F_Q4_K] = {0, 2}, [IE_F_Q5_K] = {0, 2}, [IE_F_Q6_K] = {208, 208}, [IE_F_IQ4_NL] = {0, 0}, [IE_F_IQ4_XS] = {0, 0},
-};
-
-static void put_half(uint8_t *p, float v) {
-    uint16_t h = ie_f32_to_f16(v);
-    p[0] = (uint8_t)h, p[1] = (uint8_t)(h >> 8);
-}
-
-/* One weight of a float format, and one super-block of another. */
-static void put_float(const ie_format *f, uint8_t *p, float v) {
-    uint32_t u = ie_bits_of(v);
-    if (f->id == IE_F_F16) put_half(p, v);
-    else if (f->id == IE_F_BF16) p[0] = (uint8_t)(u >> 16), p[1] = (uint8_t)(u >> 24);
-    else for (int i = 0; i < 4; i++) p[i] = (uint8_t)(u >> (8 * i));
-}
-
 static uint8_t *random_gguf(const ie_format *f, uint32_t rows, uint32_t cols, uint64_t *row_bytes) {
-    uint32_t each = f->gguf_bytes, len = f->blocks * IE_BLOCK, weight = each / len;
-    *row_bytes = f->dot == IE_FLOAT ? (uint64_t)cols * weight : (uint64_t)cols / len * each;
+    *row_bytes = rand_row_bytes(f, cols);
     uint8_t *p = malloc((size_t)(rows * *row_bytes));
-    for (uint64_t i = 0; i < rows * *row_bytes; i++) p[i] = (uint8_t)(rig_rnd() >> 13);
-    if (f->dot == IE_FLOAT)
-        for (uint64_t i = 0; i < (uint64_t)rows * cols; i++) put_float(f, p + i * weight, rig_rndf() * (i % 53 == 0 ? 0x1p-20f : 1.0f));
-    else
-        for (uint64_t b = 0; b < rows * *row_bytes / each; b++) {
-            put_half(p + b * each + halves[f->id][1], rig_rndf());
-            put_half(p + b * each + halves[f->id][0], b % 31 ? rig_rndf() : 0x1p-22f); /* subnormal ones, too */
-        }
+    rand_rows(f, rows, cols, &rig_seed, p);
     return p;
 }
 
