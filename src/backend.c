@@ -56,7 +56,7 @@ static ie_backend *open_gpu(const ie_backend_params *p, ie_error *why) {
 
 ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_error *err) {
     bool any = !name || strcmp(name, "auto") == 0;
-    ie_error local;
+    ie_error local = {0};
     if (!err) err = &local;
     if (p && p->note) *p->note = (ie_error){0};
     for (size_t i = 0; i < N_BACKENDS && !any; i++)

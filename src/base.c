@@ -20,7 +20,7 @@ static void make_printable(char *msg) {
     }
 }
 
-ie_status ie_fail(ie_error *err, ie_status code, const char *fmt, ...) {
+ie_status (ie_fail)(ie_error *err, ie_status code, const char *fmt, ...) {
     if (err) {
         va_list ap;
         va_start(ap, fmt);

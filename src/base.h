@@ -18,6 +18,10 @@
 /* Fills *err (NULL is allowed) and returns code, so that callers can write `return ie_fail(err, ...)`. The text is one
  * line: names come from files, so control characters and invalid UTF-8 in it are replaced by '?'. */
 ie_status ie_fail(ie_error *err, ie_status code, const char *fmt, ...) IE_PRINTF(3, 4);
+#ifdef __clang_analyzer__ /* which does not look into other files: the status is the one given, never IE_OK */
+void ie_uses(const char *fmt, ...);
+#define ie_fail(err, code, ...) ((void)(err), ie_uses(__VA_ARGS__), (code))
+#endif
 
 /* a * b into *out; false when the product does not fit 64 bits (or size_t). */
 static inline bool ie_mul_u64(uint64_t a, uint64_t b, uint64_t *out) { return !__builtin_mul_overflow(a, b, out); }

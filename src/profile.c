@@ -63,7 +63,7 @@ void ie_profile_begin(ie_profile *p, const ie_run *r) {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < s->n; t++) sum += s->pos ? (uint64_t)s->pos[t] + 1 : 0;
     pthread_mutex_lock(&p->lock);
-    p->ctx = (uint32_t)(sum / s->n);
+    p->ctx = (uint32_t)(sum / s->n); // NOLINT(clang-analyzer-core.DivideZero): a step has a token
     p->runs++;
     memset(p->now, 0, sizeof p->now);
     p->now_pos = s->pos ? (uint32_t)s->pos[0] : 0;

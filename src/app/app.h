@@ -13,6 +13,8 @@ ie_status app_read_file(const char *path, ie_buf *out, ie_error *err); /* "-" is
 ie_status app_parse_ids(const char *text, size_t len, const char *what, int32_t **ids, size_t *n, ie_error *err);
 /* The text of -p or -f into *out. */
 ie_status app_prompt_text(const ie_run_opts *o, ie_buf *out, ie_error *err);
+/* Tokens of text as it is, by --no-bos and --special. */
+ie_status app_plain_ids(const ie_model *m, const ie_run_opts *o, const ie_buf *text, int32_t **ids, size_t *n, ie_error *err);
 /* Tokens of whatever input was given; text goes through the chat template when use_template and the model has one. */
 ie_status app_prompt_ids(const ie_model *m, const ie_run_opts *o, bool use_template, int32_t **ids, size_t *n, ie_error *err);
 /* Template text of --chat-template-file, or NULL data when the model's own is used. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../env.h"
+#include "../cpu/pool.h"
 #include "app.h"
 
 static ie_status run(const ie_run_opts *o, ie_error *err) {
@@ -16,6 +17,9 @@ static ie_status run(const ie_run_opts *o, ie_error *err) {
     ie_model_params p = {.backend = o->backend, .threads = o->threads, .device = o->device + 1, .gpu_layers = o->gpu_layers,
                          .hsaco = o->hsaco, .vocab_only = vocab_only, .progress = app_bar_step,
                          .progress_user = &bar};
+    uint32_t cores = ie_cores_available();
+    if (!o->quiet && o->threads > 0 && (uint32_t)o->threads > cores)
+        fprintf(stderr, "threads: %d on %u cores; more threads than cores are slower than as many\n", o->threads, cores);
     ie_status st = o->chat ? app_term_open(err) : IE_OK;
     ie_model *m = st ? NULL : ie_model_open(o->model, &p, err);
     app_bar_clear(&bar);

@@ -89,6 +89,11 @@ static ie_status through_template(const ie_model *m, const ie_run_opts *o, const
     return st;
 }
 
+ie_status app_plain_ids(const ie_model *m, const ie_run_opts *o, const ie_buf *text, int32_t **ids, size_t *n, ie_error *err) {
+    unsigned flags = (o->no_bos ? 0u : IE_TOK_ADD_SPECIAL) | (o->special ? IE_TOK_PARSE_SPECIAL : 0u);
+    return ie_tokenize(m, text->data, text->len, flags, ids, n, err);
+}
+
 ie_status app_prompt_ids(const ie_model *m, const ie_run_opts *o, bool use_template, int32_t **ids, size_t *n, ie_error *err) {
     ie_buf text = {0};
     ie_status st;
@@ -97,7 +102,7 @@ ie_status app_prompt_ids(const ie_model *m, const ie_run_opts *o, bool use_templ
     if (!st && o->tokens_file) st = app_parse_ids(text.data, text.len, o->tokens_file, ids, n, err);
     else if (!st && use_template && !o->no_template && (o->template_file || ie_has_chat_template(m)))
         st = through_template(m, o, &text, ids, n, err);
-    else if (!st) st = ie_tokenize(m, text.data, text.len, IE_TOK_ADD_SPECIAL, ids, n, err);
+    else if (!st) st = app_plain_ids(m, o, &text, ids, n, err);
     ie_buf_free(&text);
     if (!st && *n > INT32_MAX) st = ie_fail(err, IE_E_ARG, "the prompt has %zu tokens, too many", *n);
     return st;

@@ -81,7 +81,7 @@ ie_status app_tokenize(const ie_model *m, const ie_run_opts *o, ie_error *err) {
     int32_t *ids = NULL;
     size_t n = 0;
     ie_status st = app_prompt_text(o, &text, err);
-    if (!st) st = ie_tokenize(m, text.data, text.len, IE_TOK_ADD_SPECIAL, &ids, &n, err);
+    if (!st) st = app_plain_ids(m, o, &text, &ids, &n, err);
     if (!st && o->json) {
         json_t *a = json_array();
         for (size_t i = 0; i < n; i++) json_array_append_new(a, json_integer(ids[i]));

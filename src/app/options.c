@@ -17,6 +17,8 @@ static const option table[] = {
     {O_STR, "--system", 0, "TEXT", AT(system), 0, 0, "system message for -p, -f and --chat"},
     {O_FLAG, "--no-template", 0, 0, AT(no_template), 0, 0, "take the prompt as plain text, without the chat template"},
     {O_STR, "--chat-template-file", 0, "FILE", AT(template_file), 0, 0, "use this chat template instead of the model's"},
+    {O_FLAG, "--special", 0, 0, AT(special), 0, 0, "special tokens written out in plain text become control tokens (default: they stay text)"},
+    {O_FLAG, "--no-bos", 0, 0, AT(no_bos), 0, 0, "plain text gets no begin-of-text or end-of-text token, whatever the vocabulary asks for"},
     {O_GROUP, "What to do (default: generate)", 0, 0, 0, 0, 0, 0},
     {O_FLAG, "--chat", 0, 0, AT(chat), 0, 0, "talk with the model; Ctrl-C stops an answer, Ctrl-D ends"},
     {O_FLAG, "--info", 0, 0, AT(info), 0, 0, "print what the model is and the memory it needs"},
@@ -90,6 +92,8 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
         return ie_fail(err, IE_E_ARG, "--no-template goes with generation from -p or -f");
     if (o->system && !o->chat && !(generates && (o->prompt || o->prompt_file)))
         return ie_fail(err, IE_E_ARG, "--system goes with --chat and with generation from -p or -f");
+    if ((o->special || o->no_bos) && (!(o->prompt || o->prompt_file) || !(o->no_template || o->tokenize || o->ppl)))
+        return ie_fail(err, IE_E_ARG, "--special and --no-bos go with plain text: -p or -f with --no-template, --tokenize or --ppl");
     if (o->system && o->no_template) return ie_fail(err, IE_E_ARG, "--system needs the chat template: it cannot go with --no-template");
     int limits = (o->grammar != NULL) + (o->json_schema != NULL) + o->json_object;
     if (limits > 1) return ie_fail(err, IE_E_ARG, "only one of --grammar, --json-schema, --json-object can be given");

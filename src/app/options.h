@@ -18,7 +18,7 @@ typedef struct {
     /* generation */
     int32_t n;
     bool n_given;
-    bool stop, no_template;
+    bool stop, no_template, special, no_bos;
     double temp, top_p, min_p, repeat_penalty;
     const char *grammar, *json_schema;
     bool json_object;

@@ -37,6 +37,7 @@ static ie_status window(runner *r, const int32_t *ids, int32_t n, score *s, ie_e
     if (!st) st = ie_seq_sync(r->c, 0, ids, n, &have, err);
     for (int32_t p = 0, t; p < n - 1 && !st; p += t) {
         t = n - 1 - p < r->rows ? n - 1 - p : r->rows;
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): app_ppl comes here with all three
         for (int32_t i = 0; i < t; i++) r->seq[i] = 0, r->pos[i] = p + i, r->want[i] = p + i >= r->first;
         ie_batch b = {.phase = IE_PREFILL, .n = t, .token = ids + p, .seq = r->seq, .pos = r->pos, .want_logits = r->want};
         st = ie_eval(r->c, &b, err);

@@ -287,6 +287,7 @@ static void by_segment(const cpu_run *r, const gdn_job *j) {
             pack(q + at * hd, x.q, x.ld, x.n, hd);
             pack(k + at * hd, x.k, x.ld, x.n, hd);
             pack(v + at * hd, x.v, x.ld, x.n, hd);
+            // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): rows_of gives rows inside the log or the step
             for (uint32_t t = 0; t < x.n; t++) beta[at + t] = x.beta[t * x.ld], log_decay[at + t] = x.log_decay[t * x.ld];
         }
         ie_gdn_segment g = {.s = j->s, .q = q, .k = k, .v = v, .beta = beta, .log_decay = log_decay, .out = out,
@@ -321,6 +322,7 @@ static void compare(const float *a, const float *b, uint64_t n, _Atomic uint32_t
 static void copy_values(const cpu_run *r, const gdn_job *j, float *buf, bool save) {
     for (uint32_t p = j->b->base; p < j->b->pos + j->b->n; p++, buf += j->op->hd) {
         float *v = rows_of(r, j, p, p + 1u).v;
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): as above
         memcpy(save ? buf : v, save ? v : buf, j->op->hd * sizeof *v);
     }
 }

@@ -238,6 +238,7 @@ ie_status ie_logprobs(const float *logits, int32_t n_vocab, int32_t token, int32
     double max = (double)logits[best], total = 0;
     for (int32_t i = 0; i < n_vocab; i++)
         if (logits[i] >= -FLT_MAX) total += exp((double)logits[i] - max);
+    // cppcheck-suppress invalidFunctionArg ; the best logit adds 1
     double log_total = log(total);
     *logprob = logits[token] >= -FLT_MAX ? (float)((double)logits[token] - max - log_total) : -INFINITY;
     *n_top = 0;

@@ -217,7 +217,7 @@ static gr_elem multiples(sc *s, uint32_t m, bool negative) {
     gr_elem zero = sc_text(s, "0"), some[10], all[3];
     for (uint32_t d = 1; d < 10; d++) {
         char text[2] = {(char)('0' + d), 0};
-        gr_elem e[2] = {sc_text(s, text), gr_call(first + d % m)};
+        gr_elem e[2] = {sc_text(s, text), gr_call(first + d % m)}; // NOLINT(clang-analyzer-core.DivideZero): m > 0
         some[d - 1] = gr_seq(b, e, 2);
     }
     all[0] = zero;

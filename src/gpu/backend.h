@@ -2,6 +2,7 @@
 #ifndef IE_GPU_BACKEND_H
 #define IE_GPU_BACKEND_H
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "../cpu/pool.h"
@@ -78,7 +79,9 @@ typedef struct {
     uint32_t n_ops, first, last, n, n_out;
     uint32_t parts;  /* 8-page parts of the longest sequence */
     uint32_t starts; /* bit t: token t begins another sequence than t - 1's */
+    uint32_t zero;   /* keys are compared as bytes, so without padding */
 } gpu_key;
+static_assert(sizeof(gpu_key) == 2 * sizeof(void *) + 8 * sizeof(uint32_t), "padding in gpu_key");
 
 typedef struct {
     gpu_key key;

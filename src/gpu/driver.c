@@ -211,7 +211,7 @@ ie_status gpu_launch_run(gpu_driver *d, gpu_function f, const gpu_launch *l, boo
     int code = cooperative ? d->call.launch_cooperative(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0, s, args)
                            : d->call.launch(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0, s, args, NULL);
     if (code == 0) return IE_OK;
-    ie_error why;
+    ie_error why = {.code = IE_E_DEVICE};
     gpu_check(d, code, cooperative ? GPU_DO_launch_cooperative : GPU_DO_launch, &why);
     return ie_fail(err, why.code, "%s; kernel %s, %u x %u x %u workgroups of %u", why.msg, l->kernel, l->grid[0], l->grid[1], l->grid[2],
                    l->block);

@@ -68,8 +68,7 @@ static void fill_gdn(ie_abi_gdn *out, const ie_gdn_log *log) {
 /* ---- launches ------------------------------------------------------------------------------------------------------------ */
 
 static gpu_key key_of(const ie_run *r, uint32_t pages) {
-    gpu_key k;
-    memset(&k, 0, sizeof k); /* compared as bytes */
+    gpu_key k = {0};
     k.ops = r->list->ops, k.w = r->w, k.n_ops = r->list->n, k.first = r->first, k.last = r->last;
     k.n = r->step->n, k.n_out = r->step->n_out;
     k.parts = (pages + 7u) / 8u;

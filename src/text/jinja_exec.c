@@ -237,6 +237,7 @@ static void bind_params(jx *x, const jmacro *m, jargs *a) {
     if (n->flags & J_USES_KWARGS) {
         jdict *d = j_dict(x);
         for (size_t k = 0; k < a->nkw; k++)
+            // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): nkw > 0 only with kw
             if (!used[k]) j_dict_set(x, d, jv_str((jstr *)(uintptr_t)a->kwname[k]), a->kw[k]);
         j_define(x, x->names.kwargs, jv_dict(d));
     } else {

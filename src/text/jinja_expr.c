@@ -107,7 +107,7 @@ static jnode *list(jparser *p) { /* N_LIST: list */
     while (!jp_is(p, T_RBRACKET)) {
         if (n->list) jp_expect(p, T_COMMA, "','");
         if (jp_is(p, T_RBRACKET)) break;
-        *tail = jp_expr(p);
+        *tail = jp_expr(p); // NOLINT(clang-analyzer-core.NullDereference): jp_node and jp_expr give a node
         tail = &(*tail)->next;
     }
     jp_next(p);
@@ -164,7 +164,7 @@ jnode *jp_tuple(jparser *p, jtuple_opts o) { /* N_TUPLE: list; or the only expre
     for (;;) {
         if (first) jp_expect(p, T_COMMA, "','");
         if (tuple_ends(p, o.end)) break;
-        *tail = o.simplified ? primary(p, o.with_namespace) : o.no_cond ? or_expr(p) : jp_expr(p);
+        *tail = o.simplified ? primary(p, o.with_namespace) : o.no_cond ? or_expr(p) : jp_expr(p); // NOLINT(clang-analyzer-core.NullDereference): jp_node and jp_expr give a node
         tail = &(*tail)->next;
         if (!jp_is(p, T_COMMA)) break;
         is_tuple = true;
@@ -213,7 +213,7 @@ static jnode *subscript(jparser *p, jnode *of) { /* N_ATTR: a, name; N_ITEM: a, 
     jnode *first = NULL, **tail = &first;
     while (!jp_is(p, T_RBRACKET)) {
         if (first) jp_expect(p, T_COMMA, "','");
-        *tail = slice_or_expr(p);
+        *tail = slice_or_expr(p); // NOLINT(clang-analyzer-core.NullDereference): jp_node and jp_expr give a node
         tail = &(*tail)->next;
     }
     jp_next(p);

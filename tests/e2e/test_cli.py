@@ -491,10 +491,22 @@ def test_double_dash(ie, model, tmp_path):
 @pytest.mark.parametrize("args, word", [
     (["--chat", "--dump-logits", "x"], "--dump-logits"), (["--ppl", "--tokens", "1,2,3", "--dump-logits", "x"], "--dump-logits"),
     (["--chat", "--no-template"], "--no-template"), (["--tokens", "1", "--system", "x"], "--system"),
-    (["-p", "x", "--system", "y", "--no-template"], "--system"), (["--tokenize"], "--tokenize: give"), (["--detokenize"], "--detokenize: give"),
+    (["-p", "x", "--system", "y", "--no-template"], "--system"), (["--tokenize"], "--tokenize: give"),
+    (["-p", "x", "--special"], "--special and --no-bos"), (["--tokens", "1", "--no-bos"], "--special and --no-bos"), (["--detokenize"], "--detokenize: give"),
 ])
 def test_options_that_would_do_nothing(ie, model, args, word):
     assert word in ie.fails(model, *args)
+
+
+def test_special_tokens_and_bos_of_plain_text(ie, smollm2):
+    text = "<|im_start|>user"
+    plain, special = (ie.run(smollm2, "--tokenize", "-p", text, *more).stdout.strip().split(",") for more in ([], ["--special"]))
+    assert len(plain) > 2 and special == ["1", plain[-1]]
+
+
+def test_more_threads_than_cores_are_remarked(ie, model):
+    err = ie.run(model, "--tokens", "1", "--n", 1, "--threads", 1000).stderr
+    assert "threads: 1000 on" in err
 
 
 def test_context_that_memory_allows(ie, smollm2):

@@ -371,3 +371,9 @@ def test_large_vocabularies_load_fast(vocabs, tool, name):
         r = subprocess.run([tool, path_of(vocabs, name), "--time", "1"], input=records([b"x"]), capture_output=True, check=True)
         best = min(best, float(r.stderr.split()[2]))
     assert best < 0.4
+
+
+def test_no_bos(ie, vocabs):
+    path = path_of(vocabs, "llama-spm")
+    with_bos, without = (ie.run(path, "--tokenize", "-p", "the", *more).stdout.strip().split(",") for more in ([], ["--no-bos"]))
+    assert with_bos == ["1", *without]
