@@ -118,6 +118,8 @@ int ie_token_is_end(const ie_model *m, int32_t id);
 ie_status ie_chat_render(const ie_model *m, const char *tmpl, size_t tmpl_len, const char *vars, size_t vars_len,
                          int add_generation_prompt, char **text, size_t *text_len, int32_t **ids, size_t *n, ie_error *err);
 int ie_has_chat_template(const ie_model *m);
+/* The model's own template (*len bytes, lives as long as the model), NULL where it has none. */
+const char *ie_chat_template(const ie_model *m, size_t *len);
 
 void ie_free(void *p); /* frees what the functions of this header hand out */
 

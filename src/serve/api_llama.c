@@ -16,22 +16,51 @@ static void health(serve_call *c) {
     serve_reply_error(c, 503, &err);
 }
 
+/* The settings that a request without any gets. */
+static json_t *default_params(serve *s) {
+    serve_params p;
+    ie_error none;
+    json_t *empty = json_object();
+    ie_status st = serve_read_params(s, empty, &p, &none);
+    json_decref(empty);
+    if (st) return json_null();
+    const ie_sampling *a = &p.job.sampling;
+    json_t *o = json_pack("{s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:f, s:i, s:b, s:b, s:[], s:i}", "seed", -1, "n_predict", p.job.max_tokens,
+                          "temperature", (double)a->temp, "top_k", a->top_k, "top_p", (double)a->top_p, "min_p", (double)a->min_p, "repeat_penalty",
+                          (double)a->repeat_penalty, "presence_penalty", (double)a->presence_penalty, "frequency_penalty",
+                          (double)a->frequency_penalty, "repeat_last_n", a->repeat_last, "ignore_eos", p.job.ignore_end, "cache_prompt",
+                          !p.job.no_cache, "stop", "n_probs", 0);
+    serve_params_free(&p);
+    return o;
+}
+
+static json_t *token_member(serve *s, int32_t id) { return id < 0 ? json_string("") : serve_token_text(s, id); }
+
 static void props(serve_call *c) {
-    const serve *s = c->s;
-    serve_reply_json(c, 200, json_pack("{s:s, s:i, s:s, s:s, s:{s:i}, s:s, s:b}", "model_path", s->opts.model, "total_slots", s->opts.parallel,
-                                       "model_alias", s->model_id, "build_info", "ie-serve " IE_VERSION, "default_generation_settings", "n_ctx",
-                                       s->n_ctx, "backend", s->info.backend, "has_chat_template",
-                                       s->template_text || ie_has_chat_template(s->model)));
+    serve *s = c->s;
+    size_t n = s->template_len;
+    const char *text = s->template_text ? s->template_text : ie_chat_template(s->model, &n);
+    json_t *settings = json_pack("{s:i, s:b, s:o}", "n_ctx", s->n_ctx, "speculative", 0, "params", default_params(s));
+    json_t *o = json_pack("{s:o, s:i, s:s, s:s, s:o, s:b, s:{s:b, s:b}, s:o, s:o, s:s, s:s}", "default_generation_settings", settings, "total_slots",
+                          s->opts.parallel, "model_path", s->opts.model, "model_alias", s->model_id, "chat_template",
+                          text ? serve_json_text(text, n) : json_string(""), "has_chat_template", text != NULL, "modalities", "vision", 0, "audio", 0,
+                          "bos_token", token_member(s, s->info.bos), "eos_token", token_member(s, s->info.eos), "build_info", "ie-serve " IE_VERSION,
+                          "backend", s->info.backend);
+    serve_reply_json(c, 200, o);
 }
 
 static void slots(serve_call *c) {
     serve_slot list[MAX_SLOTS];
     int n = serve_get_slots(c->s, list, MAX_SLOTS);
     json_t *a = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("{s:i, s:b, s:I, s:i, s:i, s:i}", "id", list[i].id, "is_processing", list[i].busy, "id_task",
-                                           (json_int_t)list[i].job, "n_ctx", c->s->n_ctx, "n_prompt_tokens", list[i].n_prompt,
-                                           "n_prompt_tokens_cache", list[i].n_cached));
+    for (int i = 0; i < n; i++) {
+        const serve_slot *t = &list[i];
+        int32_t left = t->busy && t->max_tokens >= 0 ? t->max_tokens - t->n_predicted : -1;
+        json_t *next = json_pack("[{s:b, s:i, s:i}]", "has_next_token", t->busy, "n_remain", left, "n_decoded", t->n_predicted);
+        json_array_append_new(a, json_pack("{s:i, s:b, s:I, s:i, s:b, s:i, s:i, s:o}", "id", t->id, "is_processing", t->busy, "id_task",
+                                           t->busy ? (json_int_t)t->job : (json_int_t)-1, "n_ctx", c->s->n_ctx, "speculative", 0, "n_prompt_tokens",
+                                           t->n_prompt, "n_prompt_tokens_cache", t->n_cached, "next_token", next));
+    }
     serve_reply_json(c, 200, a);
 }
 

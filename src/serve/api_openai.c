@@ -271,18 +271,7 @@ static void complete(serve_call *c, bool chat) {
 
 static void chat_completions(serve_call *c) { complete(c, true); }
 
-static void models(serve_call *c) {
-    serve *s = c->s;
-    json_t *meta = json_pack("{s:I, s:i, s:i, s:i, s:I}", "n_params", (json_int_t)s->info.n_params, "n_ctx_train", s->info.n_ctx_train, "n_vocab",
-                             s->info.n_vocab, "n_embd", s->info.n_embd, "size", (json_int_t)s->info.file_bytes);
-    json_t *model = json_pack("{s:s, s:s, s:I, s:s, s:i, s:i, s:o}", "id", s->model_id, "object", "model", "created", (json_int_t)s->started,
-                              "owned_by", "ie-serve", "context_length", s->n_ctx, "max_model_len", s->n_ctx, "meta", meta);
-    serve_reply_json(c, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model));
-}
-
 const serve_route serve_routes_openai[] = {
-    {"GET", "/v1/models", models, ROUTE_MODEL, "the model, its context length"},
-    {"GET", "/models", models, ROUTE_MODEL, "the same"},
     {"POST", "/v1/chat/completions", chat_completions, ROUTE_MODEL | ROUTE_BODY, "chat"},
     {"POST", "/chat/completions", chat_completions, ROUTE_MODEL | ROUTE_BODY, "the same"},
     {NULL, NULL, NULL, 0, NULL},

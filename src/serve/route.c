@@ -13,6 +13,7 @@ static const serve_route *const tables[] = {
     serve_routes_infill,
     serve_routes_llama,
     serve_routes_metrics,
+    serve_routes_models,
     serve_routes_page,
 };
 
@@ -116,8 +117,11 @@ static bool admit(serve_call *c, const serve_route *row, bool known) {
 
 static void log_request(serve *s, const http_req *r) {
     if (s->opts.quiet) return;
-    serve_log(s, "info", "%s %s %s %d, %llu bytes, %.1f ms", r->peer, r->method, r->path, r->status, (unsigned long long)r->sent,
-              (ie_now() - r->began) * 1e3);
+    double ms = (ie_now() - r->began) * 1e3;
+    json_t *fields = json_pack("{s:o, s:o, s:o, s:i, s:I, s:f}", "peer", serve_json_text(r->peer, strlen(r->peer)), "method",
+                               serve_json_text(r->method, strlen(r->method)), "path", serve_json_text(r->path, strlen(r->path)), "status", r->status,
+                               "bytes", (json_int_t)r->sent, "ms", ms);
+    serve_log_fields(s, "info", fields, "%s %s %s %d, %llu bytes, %.1f ms", r->peer, r->method, r->path, r->status, (unsigned long long)r->sent, ms);
 }
 
 bool serve_quick(void *user, http_req *r) {
@@ -147,12 +151,10 @@ void serve_handle(void *user, http_req *r) {
 
 /* ---- log ----------------------------------------------------------------------------------------------------------------------- */
 
-void serve_log(serve *s, const char *level, const char *fmt, ...) {
+/* One line, written by one call so that lines of threads do not mix. fields (may be NULL) are members of a JSON line only. */
+static void write_line(serve *s, const char *level, json_t *fields, const char *fmt, va_list ap) {
     char text[700], when[32];
-    va_list ap;
-    va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     for (char *p = text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
     time_t now = time(NULL);
@@ -164,7 +166,23 @@ void serve_log(serve *s, const char *level, const char *fmt, ...) {
     }
     json_t *line = json_pack("{s:s, s:s, s:o}", "time", when, "level", level, "message", serve_json_text(text, strlen(text)));
     ie_buf b = {0};
+    if (line && fields) json_object_update(line, fields);
     if (line && serve_json_dump(line, &b, NULL)) fprintf(stderr, "%s\n", b.data);
     ie_buf_free(&b);
     json_decref(line);
+}
+
+void serve_log(serve *s, const char *level, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    write_line(s, level, NULL, fmt, ap);
+    va_end(ap);
+}
+
+void serve_log_fields(serve *s, const char *level, json_t *fields, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    write_line(s, level, fields, fmt, ap);
+    va_end(ap);
+    json_decref(fields);
 }

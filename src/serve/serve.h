@@ -197,6 +197,7 @@ extern const serve_route serve_routes_embed[];
 extern const serve_route serve_routes_infill[];
 extern const serve_route serve_routes_llama[];
 extern const serve_route serve_routes_metrics[];
+extern const serve_route serve_routes_models[];
 extern const serve_route serve_routes_page[];
 
 bool serve_quick(void *user, http_req *r);
@@ -288,5 +289,7 @@ void serve_new_id(const char *prefix, char out[64]);
 
 /* One line on standard error, in the form that --log-format asks for; level: "info", "warn", "error". */
 void serve_log(serve *s, const char *level, const char *fmt, ...) IE_PRINTF(3, 4);
+/* With members that --log-format json adds to its line; takes the reference. */
+void serve_log_fields(serve *s, const char *level, json_t *fields, const char *fmt, ...) IE_PRINTF(4, 5);
 
 #endif

@@ -6,6 +6,14 @@
 #include "../model/model.h"
 #include "template.h"
 
+const char *ie_chat_template(const ie_model *m, size_t *len) {
+    ie_str text;
+    ie_error none;
+    if (ie_gguf_str(m->gguf, "tokenizer.chat_template", "", &text, &none) || text.len == 0) return NULL;
+    *len = text.len;
+    return text.s;
+}
+
 int ie_has_chat_template(const ie_model *m) { return ie_gguf_find(m->gguf, "tokenizer.chat_template") != NULL; }
 
 static const char *token_text(const ie_model *m, int32_t id) {
