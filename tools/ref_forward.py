@@ -332,8 +332,8 @@ class Exact:
         return x
 
 
-def forward(m, ids, rounding=None):
-    """Logits [T, vocab] of the ids at positions 0 .. T - 1."""
+def forward(m, ids, rounding=None, states=False):
+    """Logits [T, vocab] of the ids at positions 0 .. T - 1; with states, what is behind the last norm instead."""
     r, pos = rounding or Exact(), np.arange(len(ids))
     cos, sin = m.angles(pos)
 
@@ -362,6 +362,8 @@ def forward(m, ids, rounding=None):
         gate, up = matmuls((i, "ffn_in"), x, [p + "ffn_gate", p + "ffn_up"])
         h = h + matmuls((i, "ffn_mid"), silu(gate) * up, [p + "ffn_down"])[0]
     x = rms(h, m.vec("output_norm.weight"), m.eps)
+    if states:
+        return x
     out = "output.weight" if "output.weight" in m.t else "token_embd.weight"
     return inputs((-1, "head_in"), x, [out])[0] @ m.mat(out).T
 
