@@ -372,6 +372,7 @@ IE_INLINE void kv_page(const ie_abi_attn *a, kv_query *u, uint32_t page, const I
 
 /* The partial of a query is done: to memory; the last one joins. */
 IE_INLINE void kv_part(const ie_abi_attn *a, const kv_query *u, uint32_t k, const uint32_t DPL) {
+    a = ie_args_again(a);
     const uint32_t lane = ie_lane(), hdp = ie_head_pad(a->hd), n = view_k1(u->v) - view_k0(u->v);
     IE_GLOBAL float *to = part_at(a, u->t, u->head, k - view_k0(u->v));
 #pragma unroll

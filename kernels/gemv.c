@@ -39,6 +39,11 @@ typedef IE_GLOBAL const uint32_t *words;
 #define HALF_D o->d = b % 2u ? ie_f16_hi(u->h.h0[b / 2u]) : ie_f16_lo(u->h.h0[b / 2u])
 #define DM(x) o->d = ie_f16_lo(x), o->m = ie_f16_hi(x)
 
+IE_INLINE void iq4_words(const uint32_t q[4], uint32_t w[8]) {
+#pragma unroll
+    for (uint32_t e = 0; e < 4u; e++) ie_iq4_words(q[e], &w[e], &w[e + 4u]);
+}
+
 BLOCK(q4_0) {
     HALF_D;
     WORDS8 o->w[e] = ie_q4_bytes(u->q + 4u * b, e);
@@ -61,7 +66,7 @@ BLOCK(q8_0) {
 }
 BLOCK(iq4_nl) {
     HALF_D;
-    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
+    iq4_words(u->q + 4u * b, o->w);
 }
 BLOCK(q2_k) {
     o->d = ie_f16_lo(u->h.h1[0]), o->m = -ie_f16_hi(u->h.h1[0]);
@@ -89,7 +94,7 @@ BLOCK(q6_k) {
 }
 BLOCK(iq4_xs) {
     o->d = ie_f16_lo(u->h.h0[0]) * (float)ie_iq4xs_scale(ie_half_of(u->h.h0[0], 1), u->h.h0[1], b);
-    WORDS8 o->w[e] = ie_iq4_bytes_u(ie_q4_bytes(u->q + 4u * b, e));
+    iq4_words(u->q + 4u * b, o->w);
 }
 
 /* ---- loads: a tile's units ---------------------------------------------------------------------------------------------------- */
@@ -157,11 +162,11 @@ IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const 
         int32_t lo = bias * (int32_t)x[IE_Q8_NLO], hi = bias * (int32_t)x[IE_Q8_NHI];
 #pragma unroll
         for (uint32_t e = 0; e < 4; e++) lo = dot4(o->w[e], x[e], lo), hi = dot4(o->w[e + 4], x[e + 4], hi);
-        dot = o->s0 * lo + o->s1 * hi;
+        dot = ie_mul24(o->s0, lo) + ie_mul24(o->s1, hi);
     }
     acc = ie_fma(o->d * da, (float)dot, acc);
     if (k == K_DOT_MIN) acc = ie_fma(o->m, ie_f32_of(x[IE_Q8_SA]), acc);
-    if (k == K_DOT2_MIN) acc = ie_fma(o->m * da, (float)-(o->m0 * (int32_t)x[IE_Q8_NLO] + o->m1 * (int32_t)x[IE_Q8_NHI]), acc);
+    if (k == K_DOT2_MIN) acc = ie_fma(o->m * da, (float)-(ie_mul24(o->m0, (int32_t)x[IE_Q8_NLO]) + ie_mul24(o->m1, (int32_t)x[IE_Q8_NHI])), acc);
     return acc;
 }
 

@@ -132,7 +132,6 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
 #define GEMV_TOKENS(F, KIND, BIAS, SIGNED) \
     GEMV_MMA(F, _t8, 8u, KIND, BIAS, SIGNED, row_##F) \
     GEMV_MMA(F, _t16, 16u, KIND, BIAS, SIGNED, row_##F)
-#ifndef IE_ONLY
 GEMV_TOKENS(q4_0, K_DOT, 8, false)
 GEMV_TOKENS(q4_1, K_DOT_MIN, 0, false)
 GEMV_TOKENS(q5_0, K_DOT, 16, false)
@@ -143,10 +142,5 @@ GEMV_TOKENS(q3_k, K_DOT2, 4, false)
 GEMV_TOKENS(q4_k, K_DOT_MIN, 0, false)
 GEMV_TOKENS(q5_k, K_DOT_MIN, 0, false)
 GEMV_TOKENS(q6_k, K_DOT2, 32, false)
-GEMV_TOKENS(iq4_nl, K_DOT, 128, true)
-GEMV_TOKENS(iq4_xs, K_DOT, 128, true)
-#else
-GEMV_TOKENS(q4_0, K_DOT, 8, false)
-GEMV_TOKENS(q6_k, K_DOT2, 32, false)
-GEMV_TOKENS(q4_k, K_DOT_MIN, 0, false)
-#endif
+GEMV_TOKENS(iq4_nl, K_DOT, 128, false)
+GEMV_TOKENS(iq4_xs, K_DOT, 128, false)

@@ -52,6 +52,15 @@ IE_INLINE uint32_t ie_xor16(uint32_t x) {
     return (uint32_t)__builtin_amdgcn_permlanex16(0, (int)x, 0x76543210, (int)0xFEDCBA98, false, false);
 }
 
+/* The kernel's arguments (its only one, of type *a) once more from memory: what is read through this is not kept in registers from the kernel's
+ * begin on. */
+#define ie_args_again(a) ((__typeof__(a))ie_kernarg_())
+IE_INLINE IE_SCALAR const void *ie_kernarg_(void) {
+    IE_SCALAR const void *p = __builtin_amdgcn_kernarg_segment_ptr();
+    __asm__("" : "+s"(p));
+    return p;
+}
+
 /* The compiler moves nothing over this point: a load that is written before it is under way before what follows. */
 IE_INLINE void ie_keep_order(void) { __builtin_amdgcn_sched_barrier(0); }
 
@@ -83,6 +92,7 @@ IE_INLINE uint32_t ie_uniform(uint32_t x) { return x; }
 IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm_shfl_sync_idx_i32(-1, (int)x, (int)l, 31); }
 #define ie_xor(x, m) ((uint32_t)__nvvm_shfl_sync_bfly_i32(-1, (int)(x), (m), 31))
 
+#define ie_args_again(a) (a)
 IE_INLINE void ie_keep_order(void) {} /* the driver's compiler schedules anew */
 
 IE_INLINE void ie_barrier(void) { __syncthreads(); }
@@ -164,6 +174,43 @@ IE_INLINE uint32_t ie_f16_put2(float lo, float hi) {
     uint32_t w;
     __builtin_memcpy(&w, h, sizeof w);
     return w;
+}
+
+/* ---- products of small integers ------------------------------------------------------------------------------------------------- */
+
+/* a * b of numbers of at most 24 bits with their sign: one instruction of full rate on AMD, whose product of 32 bits takes four times as long. */
+IE_INLINE int32_t ie_mul24(int32_t a, int32_t b) {
+#if defined(__AMDGCN__)
+    return ((int32_t)((uint32_t)a << 8) >> 8) * ((int32_t)((uint32_t)b << 8) >> 8); /* so the compiler knows; no shift is left */
+#else
+    return a * b;
+#endif
+}
+
+/* ---- IQ4's codebook (core: ie_iq4_u), eight weights at a time by byte permutes ------------------------------------------------- */
+
+/* Values + 128 of a word's low nibbles and of its high ones, one a byte. */
+IE_INLINE void ie_iq4_words(uint32_t q, uint32_t *lo, uint32_t *hi) {
+#if defined(__AMDGCN__)
+    /* byte selectors: 0 .. 3 the second word's bytes, 4 .. 7 the first's, 12 zeros, 13 ones */
+    uint32_t half[2] = {q, q >> 4}, v[2];
+#pragma unroll
+    for (uint32_t i = 0; i < 2u; i++) {
+        uint32_t at = half[i] & 0x07070707u, upper = __builtin_amdgcn_perm(0u, 0u, (half[i] >> 3 & 0x01010101u) | 0x0C0C0C0Cu);
+        uint32_t a = __builtin_amdgcn_perm(IE_IQ4_W1, IE_IQ4_W0, at), b = __builtin_amdgcn_perm(IE_IQ4_W3, IE_IQ4_W2, at);
+        v[i] = (b & upper) | (a & ~upper);
+    }
+    *lo = v[0], *hi = v[1];
+#else
+    /* nibble selectors: 0 .. 3 the first word's bytes, 4 .. 7 the second's; four weights at a time, low and high nibbles in turn */
+    uint32_t at = q & 0x77777777u, side = (q >> 1 & 0x44444444u) | 0x32103210u, v[2];
+#pragma unroll
+    for (uint32_t i = 0; i < 2u; i++) {
+        uint32_t a = (uint32_t)__nvvm_prmt(IE_IQ4_W0, IE_IQ4_W1, at >> 16u * i), b = (uint32_t)__nvvm_prmt(IE_IQ4_W2, IE_IQ4_W3, at >> 16u * i);
+        v[i] = (uint32_t)__nvvm_prmt(a, b, side >> 16u * i);
+    }
+    *lo = (uint32_t)__nvvm_prmt(v[0], v[1], 0x6420u), *hi = (uint32_t)__nvvm_prmt(v[0], v[1], 0x7531u);
+#endif
 }
 
 /* ---- the matrix instruction: 32 rows of weights x 8 tokens, int8, exact ------------------------------------------------------- */

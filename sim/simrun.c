@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "isa.h"
 #include "sim.h"
 
 static const char USAGE[] =
@@ -14,6 +15,7 @@ static const char USAGE[] =
     "  --stats[=FILE]     figures: text, or FILE.csv / FILE.json\n"
     "  --threads N        host threads                  --limit N          wave instructions at most\n"
     "  --repeat N         launches (for timing)         --list             kernels of the object, then stop\n"
+    "  --text             each kernel's instructions, then stop: address, text, target of a branch\n"
     "arguments, in the kernel's order:\n"
     "  in:FILE            a buffer with FILE's bytes    out:FILE:BYTES     a buffer of zeros, written to FILE at the end\n"
     "  inout:FILE:OUT     both                          buf:BYTES          a buffer of zeros\n"
@@ -31,7 +33,7 @@ typedef struct {
     sim_device dev;
     sim_launch cfg;
     u64 repeat;
-    bool list;
+    bool list, text;
     buffer bufs[MAX_ARGS];
     u32 n_bufs;
     u8 args[MAX_ARGS * 8];
@@ -179,6 +181,7 @@ static int options(run *r, int argc, char **argv) {
         else if (!strcmp(o, "trace")) opt->trace = true;
         else if (!strcmp(o, "coop")) r->cfg.cooperative = true;
         else if (!strcmp(o, "list")) r->list = true;
+        else if (!strcmp(o, "text")) r->text = true;
         else if (!strcmp(o, "stats")) opt->stats = "1";
         else if (!strncmp(o, "stats=", 6)) opt->stats = o + 6;
         else if (!strcmp(o, "grid") && parse_dims(v, r->cfg.grid)) i++;
@@ -209,6 +212,35 @@ static int run_kernel(run *r, sim_module *m, const char *name, char **argv, int 
     return write_outputs(r, err) ? 0 : 1;
 }
 
+static void list_kernels(const sim_module *m) {
+    for (u32 i = 0; i < m->n_kernels; i++)
+        printf("%s: %u bytes of arguments, %u VGPRs, %u of LDS, %u of scratch, %u waves a SIMD\n", m->kernels[i].name, m->kernels[i].kernarg_size,
+               m->kernels[i].vgprs, m->kernels[i].lds, m->kernels[i].scratch, sim_waves_per_simd(&m->kernels[i]));
+}
+
+/* Functions of the code, each instruction with its address from the function's begin: "  1a4: s_cbranch_scc1 65519 -> 164". */
+static bool print_text(const sim_module *m, sim_error *err) {
+    const sim_symbol *last = NULL;
+    for (u64 pc = m->text_lo; pc < m->text_hi;) {
+        const sim_symbol *f = sim_symbol_at(m, pc);
+        sim_inst in;
+        char text[256];
+        int n = f ? sim_decode((const u32 *)(uintptr_t)pc, (m->text_hi - pc) / 4, &in) : 1;
+        if (!n) return sim_fail(err, "%s+0x%llx: no instruction", f->name, (unsigned long long)(pc - f->addr));
+        if (f && f != last) printf("%s:\n", f->name);
+        if (f) {
+            sim_disasm(&in, pc, text, sizeof text);
+            printf("%6llx: %s", (unsigned long long)(pc - f->addr), text);
+            if (!strncmp(text, "s_cbranch", 9) || !strncmp(text, "s_branch", 8))
+                printf(" -> %llx", (unsigned long long)(pc - f->addr + 4u + (u64)(4 * (int64_t)(int16_t)in.words[0])));
+            puts("");
+        }
+        last = f ? f : last;
+        pc += 4u * (u64)n;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     static run r;
     sim_error err = {{0}};
@@ -216,7 +248,7 @@ int main(int argc, char **argv) {
     r.repeat = 1;
     sim_options_from_env(&r.dev.opt);
     int at = options(&r, argc, argv);
-    if (at < 0 || at >= argc || (!r.list && at + 1 >= argc)) {
+    if (at < 0 || at >= argc || (!r.list && !r.text && at + 1 >= argc)) {
         fputs(USAGE, stderr);
         return 2;
     }
@@ -226,12 +258,9 @@ int main(int argc, char **argv) {
     sim_module *m = NULL;
     r.dev.mem = sim_memory_new(r.dev.opt.strict, &err);
     if (r.dev.mem && read_file(argv[at], &data, &n, &err)) m = sim_module_load(r.dev.mem, data, n, &err);
-    if (m && r.list) {
-        for (u32 i = 0; i < m->n_kernels; i++)
-            printf("%s: %u bytes of arguments, %u VGPRs, %u of LDS, %u of scratch, %u waves a SIMD\n", m->kernels[i].name,
-                   m->kernels[i].kernarg_size, m->kernels[i].vgprs, m->kernels[i].lds, m->kernels[i].scratch,
-                   sim_waves_per_simd(&m->kernels[i]));
-        rc = 0;
+    if (m && (r.list || r.text)) {
+        if (r.list) list_kernels(m);
+        rc = r.text && !print_text(m, &err);
     } else if (m) {
         rc = run_kernel(&r, m, argv[at + 1], argv + at + 2, argc - at - 2, &err);
     }

@@ -1,11 +1,11 @@
-"""What the compiler made of the GPU's kernels: registers, LDS and scratch against kernels/budgets.txt; instructions that decode must not
-hold."""
+"""What the compiler made of the GPU's kernels: registers, LDS and scratch against kernels/budgets.txt; instructions against
+kernels/instructions.txt."""
+import os
 import re
 import subprocess
 
 import pytest
 
-import simhip
 from conftest import BUILD, ROOT
 
 HSACO = BUILD / "ie_kernels.hsaco"
@@ -28,11 +28,29 @@ def test_budgets():
     assert not [k for k, v in kernels.items() if v[2]], "kernels that use scratch"
 
 
+def check(*args, **kw):
+    return subprocess.run([ROOT / "tools" / "check_objdump.sh", *args], capture_output=True, text=True, env={**os.environ, "BUILD": str(BUILD)}, **kw)
+
+
 def test_instructions():
-    if simhip.compiler() is None:
-        pytest.skip("no clang for gfx1201 (pip install ziglang==0.17.1)")
-    text = subprocess.run(["make", "-s", f"BUILD={BUILD}", "kernel-text"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "v_fma" in text and "ie_attn_split" in text
-    for bad in ("v_exp_f", "v_log_f", "v_sin_f", "v_cos_f", "flat_load", "flat_store", "scratch_", "ds_bpermute", "ds_permute"):
-        found = re.findall(rf"^\s+{bad}\w*.*$", text, re.M)
-        assert not found, f"{len(found)} of {bad}: {found[0]}"
+    r = check()
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert re.fullmatch(r"\d+ kernels as they should be\n", r.stdout)
+
+
+@pytest.mark.parametrize("was, becomes, says", [
+    ("v_wmma_i32_16x16x16_iu8", "v_nop", "ie_gemv_q4_0_t8: no loop with 32 of v_wmma_i32_16x16x16_iu8"),
+    ("v_dot4_i32_iu8", "v_dot2_f32_f16", "ie_gemv_q4_0: no loop with 64 of v_dot4_i32_iu8"),
+    ("global_load_b128", "global_load_b32", "ie_gemv_q4_0: 0 of global_load_b128 in the main loop, at least 8 are asked for"),
+    ("s_wait_loadcnt 0x", "s_wait_loadcnt 0x0 ; 0x", "ie_gemv_q4_0: a wait in the main loop leaves 0 loads under way, at least 2 are asked for"),
+    ("v_cvt_f32_i32_e32", "v_exp_f32_e32", r"ie_gemv_q4_0: has \d+ of v_exp_f, at most 0 are allowed"),
+    ("global_load_b32", "flat_load_b32", r"\w+: has \d+ of flat_, at most 0 are allowed"),
+    ("ie_read:", "other:", "kernels/instructions.txt: no kernel is named ie_read"),
+])
+def test_the_check_notices(was, becomes, says):
+    text = subprocess.run([BUILD / "sim" / "simrun", "--text", HSACO], capture_output=True, text=True, check=True).stdout
+    if not says.startswith("kernels"):
+        text = "".join(re.findall(r"^ie_gemv_q4_0(?:_t8)?:\n(?: .*\n)+", text, re.M))
+    assert was in text
+    r = check("-", input=text.replace(was, becomes))
+    assert r.returncode == 1 and re.search(rf"^{says}$", r.stdout, re.M), r.stdout[:2000] + r.stderr
