@@ -106,6 +106,12 @@ $(BUILD)/tests/test_vector_forms: tests/unit/test_vector_forms.c $(FORMS) $(BUIL
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(FORMS) $(BUILD)/libie.a -lcmocka $(LIBS)
 
+# Parts of the server.
+ANSWER := $(filter-out %/main.o,$(SERVE_OBJ))
+$(BUILD)/tests/test_answer: tests/unit/test_answer.c $(ANSWER) $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(ANSWER) $(BUILD)/libie.a -levent -levent_pthreads -lcmocka $(LIBS)
+
 $(BUILD)/tests/test_driver: $(BUILD)/tests/mock/libcuda.so.1 $(BUILD)/sim/libamdhip64.so
 $(BUILD)/tests/mock/libcuda.so.1: tests/mock/libcuda.c
 	@mkdir -p $(@D)

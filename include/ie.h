@@ -232,6 +232,19 @@ typedef enum {
  * so it may be freed before them. */
 ie_grammar *ie_grammar_new(const ie_model *m, ie_grammar_kind kind, const char *text, size_t len, ie_error *err);
 void ie_grammar_free(ie_grammar *g); /* NULL is allowed */
+ie_grammar *ie_grammar_share(ie_grammar *g); /* one more owner of the same grammar, who frees it, too */
+
+/* A rule that a GBNF grammar calls but does not define. */
+typedef struct {
+    const char *rule; /* its name */
+    ie_grammar_kind kind;
+    const char *text; /* len bytes, as for ie_grammar_new */
+    size_t len;
+    const char *otherwise; /* a JSON Schema that stands for the text where that is refused; NULL: it is an error */
+} ie_grammar_part;
+
+/* A grammar in GBNF with n rules that stand in parts: schemas inside a grammar. Ownership and errors as of ie_grammar_new. */
+ie_grammar *ie_grammar_compose(const ie_model *m, const char *gbnf, size_t len, const ie_grammar_part *part, size_t n, ie_error *err);
 
 /* A matcher at the beginning of a text. It belongs to one thread at a time. NULL on failure. */
 ie_matcher *ie_matcher_new(ie_grammar *g, ie_error *err);

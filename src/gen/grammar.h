@@ -243,5 +243,6 @@ bool gr_keep(ie_grammar *g, uint32_t **roots, size_t n, ie_error *err);
 
 /* Of any source, for callers without a model (tests). */
 ie_grammar *gr_compile(ie_grammar_kind kind, const char *text, size_t len, const gr_vocab *v, ie_error *err);
+ie_grammar *gr_compose(const char *gbnf, size_t len, const ie_grammar_part *part, size_t n, const gr_vocab *v, ie_error *err);
 
 #endif

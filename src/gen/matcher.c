@@ -93,6 +93,13 @@ void ie_grammar_free(ie_grammar *g) {
     release(g);
 }
 
+ie_grammar *ie_grammar_share(ie_grammar *g) {
+    pthread_mutex_lock(&g->lock);
+    g->refs++;
+    pthread_mutex_unlock(&g->lock);
+    return g;
+}
+
 /* Begins a call: states that no matcher is at are dropped when they have become too many. */
 static ie_status enter(ie_grammar *g, ie_error *err) {
     pthread_mutex_lock(&g->lock);

@@ -123,7 +123,7 @@ static void end_stream(completions *k, const ie_error *err) {
     http_end(k->c->http);
 }
 
-static void answer(completions *k) {
+static void reply(completions *k) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n_choices(k); i++) json_array_append_new(list, choice_json(&k->choice[i], i, serve_finish(&k->choice[i].result)));
     json_t *obj = envelope(k, list);
@@ -153,7 +153,7 @@ static void follow(completions *k, serve_stream *st) {
     }
     if (begun) end_stream(k, &err);
     else if (err.code) serve_reply_error(k->c, 0, &err);
-    else answer(k);
+    else reply(k);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------------------------------------- */

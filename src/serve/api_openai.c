@@ -1,4 +1,4 @@
-/* OpenAI's endpoints: models, completions, chat completions. */
+/* OpenAI's chat completions. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,269 +7,252 @@
 
 #define MAX_CHOICES 16
 
-/* What /v1/completions and /v1/chat/completions share; they differ in names and in where the text stands. */
+typedef struct chat chat;
+
+/* One of the n answers. */
 typedef struct {
+    chat *k;
+    uint32_t index, n_calls;
+    answer *answer;
+    json_t *probs; /* entries not given out yet; NULL without log-probabilities */
+    serve_result result;
+} choice;
+
+struct chat {
     serve_call *c;
-    bool chat, stream, usage, echo;
+    bool stream, usage, probs;
+    bool gone; /* the client has left */
     uint32_t n;
     char id[64];
     int64_t created;
-    json_t *prompt_text; /* echo */
-    ie_buf text[MAX_CHOICES];
-    json_t *probs[MAX_CHOICES]; /* arrays, NULL without log-probabilities */
-    serve_result result[MAX_CHOICES];
-} completion;
+    choice choice[MAX_CHOICES];
+};
+
+/* ---- log-probabilities --------------------------------------------------------------------------------------------------------- */
 
 static json_t *prob_entry(serve *s, int32_t token, float logprob) {
     return json_pack("{s:o, s:f, s:o}", "token", serve_token_text(s, token), "logprob", (double)(logprob > -1e9f ? logprob : -1e9f), "bytes",
                      serve_token_bytes(s, token));
 }
 
-static json_t *chat_prob(serve *s, const serve_event *ev) {
+static void add_prob(choice *x, const serve_event *ev) {
+    serve *s = x->k->c->s;
+    if (!x->probs) return;
     json_t *e = prob_entry(s, ev->token, ev->logprob), *top = json_array();
     for (uint32_t i = 0; i < ev->n_top; i++) json_array_append_new(top, prob_entry(s, ev->top[i].token, ev->top[i].logprob));
     json_object_set_new(e, "top_logprobs", top);
-    return e;
+    json_array_append_new(x->probs, e);
 }
 
-/* The older form of /v1/completions, from entries of the newer: lists side by side. */
-static json_t *text_probs(const json_t *entries) {
-    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *e, *t;
-    size_t i, k;
-    json_int_t at = 0;
-    json_array_foreach(entries, i, e) {
-        json_t *top = json_object();
-        json_array_append(tokens, json_object_get(e, "token"));
-        json_array_append(values, json_object_get(e, "logprob"));
-        json_array_foreach(json_object_get(e, "top_logprobs"), k, t) {
-            json_object_set(top, json_string_value(json_object_get(t, "token")), json_object_get(t, "logprob"));
-        }
-        json_array_append_new(tops, top);
-        json_array_append_new(offsets, json_integer(at));
-        at += (json_int_t)json_array_size(json_object_get(e, "bytes"));
-    }
-    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops, "text_offset", offsets);
-}
-
-/* The "logprobs" member from entries (borrowed), null without. */
-static json_t *probs_member(const completion *k, json_t *entries) {
-    if (!entries) return json_null();
-    return k->chat ? json_pack("{s:O}", "content", entries) : text_probs(entries);
-}
-
-static json_t *envelope(const completion *k, json_t *choices, bool chunk) {
-    const char *object = !k->chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", k->id, "object", object, "created", (json_int_t)k->created, "model", k->c->s->model_id,
-                     "system_fingerprint", "ie-" IE_VERSION, "choices", choices);
+/* The "logprobs" member of the entries so far, which are used up. */
+static json_t *take_probs(choice *x) {
+    if (!x->probs || !json_array_size(x->probs)) return json_null();
+    json_t *member = json_pack("{s:o}", "content", x->probs);
+    x->probs = json_array();
+    return member;
 }
 
 /* ---- streams --------------------------------------------------------------------------------------------------------------- */
 
-/* One choice of a chunk: delta taken over (chat), or text. */
-static bool send_chunk(completion *k, uint32_t index, json_t *delta, json_t *text, json_t *probs, const char *finish) {
-    json_t *choice = json_pack("{s:i, s:o, s:s?}", "index", (int)index, "logprobs", probs, "finish_reason", finish);
-    json_object_set_new(choice, k->chat ? "delta" : "text", k->chat ? delta : text);
-    json_t *obj = envelope(k, json_pack("[o]", choice), true);
+static json_t *envelope(const chat *k, json_t *choices, const char *object) {
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", k->id, "object", object, "created", (json_int_t)k->created, "model", k->c->s->model_id,
+                     "system_fingerprint", "ie-" IE_VERSION, "choices", choices);
+}
+
+/* Takes delta. */
+static void send_chunk(choice *x, json_t *delta, const char *finish) {
+    chat *k = x->k;
+    json_t *one = json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)x->index, "delta", delta, "logprobs", take_probs(x), "finish_reason", finish);
+    json_t *obj = envelope(k, json_pack("[o]", one), "chat.completion.chunk");
     if (k->usage) json_object_set_new(obj, "usage", json_null());
-    return serve_sse(k->c, NULL, obj);
+    if (!serve_sse(k->c, NULL, obj)) k->gone = true;
 }
 
-static bool send_piece(completion *k, const serve_event *ev, const char *finish) {
-    json_t *entries = k->probs[ev->index] && ev->kind == SERVE_EV_TOKEN ? json_pack("[o]", chat_prob(k->c->s, ev)) : NULL;
-    if (!ev->n_text && !entries && !finish) return true;
-    json_t *text = serve_json_text(ev->text ? ev->text : "", ev->n_text), *delta = json_object();
-    if (k->chat && ev->n_text) json_object_set(delta, "content", text);
-    json_t *probs = probs_member(k, entries);
-    json_decref(entries);
-    if (k->chat) json_decref(text);
-    else json_decref(delta);
-    return send_chunk(k, ev->index, delta, text, probs, finish);
-}
-
-static bool send_progress(completion *k, const serve_event *ev) {
-    json_t *obj = envelope(k, k->chat ? json_pack("[{s:i, s:{}, s:n}]", "index", (int)ev->index, "delta", "finish_reason") : json_array(), true);
-    json_object_set_new(obj, "prompt_progress", serve_progress(ev));
-    return serve_sse(k->c, NULL, obj);
-}
-
-static void send_start(completion *k) {
-    serve_sse_begin(k->c);
-    for (uint32_t i = 0; i < k->n; i++) {
-        if (k->chat) send_chunk(k, i, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), NULL);
-        else if (k->echo) send_chunk(k, i, NULL, json_incref(k->prompt_text), json_null(), NULL);
+/* answer_sink: a piece of a part as a delta. */
+static void send_part(void *user, const answer_part *p, uint32_t index, bool first, const char *s, size_t n) {
+    static const char *const names[] = {[PART_THINKING] = "reasoning_content", [PART_TEXT] = "content"};
+    choice *x = user;
+    (void)index;
+    x->n_calls += first && p->kind == PART_CALL;
+    if (!x->k->stream) return;
+    json_t *piece = serve_json_text(s, n);
+    if (p->kind != PART_CALL) {
+        send_chunk(x, json_pack("{s:o}", names[p->kind], piece), NULL);
+        return;
     }
+    json_t *function = json_pack("{s:o}", "arguments", piece), *call = json_pack("{s:i, s:o}", "index", (int)x->n_calls - 1, "function", function);
+    if (first) {
+        json_object_set_new(function, "name", serve_json_text(p->name.data, p->name.len));
+        json_object_set_new(call, "id", json_string(p->id));
+        json_object_set_new(call, "type", json_string("function"));
+    }
+    send_chunk(x, json_pack("{s:[o]}", "tool_calls", call), NULL);
 }
 
-static json_t *total_usage(const completion *k) {
-    serve_result r = k->result[0];
-    for (uint32_t i = 1; i < k->n; i++) r.n_predicted += k->result[i].n_predicted;
+static void send_progress(chat *k, const serve_event *ev) {
+    json_t *obj = envelope(k, json_pack("[{s:i, s:{}, s:n}]", "index", (int)ev->index, "delta", "finish_reason"), "chat.completion.chunk");
+    json_object_set_new(obj, "prompt_progress", serve_progress(ev));
+    if (!serve_sse(k->c, NULL, obj)) k->gone = true;
+}
+
+static const char *finish(const choice *x) {
+    const char *why = serve_finish(&x->result);
+    return answer_has_calls(x->answer) && !strcmp(why, "stop") ? "tool_calls" : why;
+}
+
+static json_t *total_usage(const chat *k) {
+    serve_result r = k->choice[0].result;
+    for (uint32_t i = 1; i < k->n; i++) r.n_predicted += k->choice[i].result.n_predicted;
     return serve_usage(&r);
 }
 
-/* False: an error event has ended the stream. */
-static bool stream_events(completion *k, serve_stream *st) {
-    serve_event ev;
-    bool begun = false, ok = true;
-    while (ok && serve_next(st, &ev)) {
-        if (ev.kind == SERVE_EV_ERROR && !begun) {
-            serve_reply_error(k->c, 0, &ev.err);
-            ok = false;
-        } else {
-            if (!begun) send_start(k);
-            begun = true;
-            if (ev.kind == SERVE_EV_ERROR) serve_sse(k->c, NULL, serve_error_json(0, &ev.err));
-            if (ev.kind == SERVE_EV_ERROR) ok = false;
-            if (ev.kind == SERVE_EV_DONE) k->result[ev.index] = ev.result;
-            if (ev.kind == SERVE_EV_PROGRESS) ok = send_progress(k, &ev);
-            if (ev.kind == SERVE_EV_TOKEN) ok = send_piece(k, &ev, NULL);
-            if (ev.kind == SERVE_EV_DONE) {
-                if (ev.n_text) ok = send_piece(k, &ev, NULL);
-                serve_event last = {.kind = SERVE_EV_DONE, .index = ev.index};
-                ok = ok && send_piece(k, &last, serve_finish(&ev.result));
-            }
-        }
-        serve_event_free(&ev);
-    }
-    if (!begun) return false;
-    if (ok && k->usage) {
-        json_t *obj = envelope(k, json_array(), true);
+static void begin_stream(chat *k) {
+    serve_sse_begin(k->c);
+    for (uint32_t i = 0; i < k->n; i++) send_chunk(&k->choice[i], json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL);
+}
+
+static void end_stream(chat *k, const ie_error *err) {
+    if (err->code) {
+        serve_sse(k->c, NULL, serve_error_json(0, err));
+    } else if (k->usage) {
+        json_t *obj = envelope(k, json_array(), "chat.completion.chunk");
         json_object_set_new(obj, "usage", total_usage(k));
-        json_object_set_new(obj, "timings", serve_timings(&k->result[0]));
+        json_object_set_new(obj, "timings", serve_timings(&k->choice[0].result));
         serve_sse(k->c, NULL, obj);
     }
     serve_sse_raw(k->c, "[DONE]");
     http_end(k->c->http);
-    return ok;
 }
 
 /* ---- whole answers ---------------------------------------------------------------------------------------------------------- */
 
-static void answer(completion *k) {
-    json_t *choices = json_array();
-    for (uint32_t i = 0; i < k->n; i++) {
-        json_t *choice = json_pack("{s:i, s:o, s:s}", "index", (int)i, "logprobs", probs_member(k, k->probs[i]), "finish_reason",
-                                   serve_finish(&k->result[i]));
-        json_t *text = serve_json_text(k->text[i].data ? k->text[i].data : "", k->text[i].len);
-        if (k->chat) json_object_set_new(choice, "message", json_pack("{s:s, s:o}", "role", "assistant", "content", text));
-        else json_object_set_new(choice, "text", text);
-        json_array_append_new(choices, choice);
+static json_t *chat_message(const answer *a) {
+    ie_buf text = {0}, thought = {0};
+    uint32_t n;
+    const answer_part *p = answer_parts(a, &n);
+    json_t *calls = json_array(), *m = json_pack("{s:s}", "role", "assistant");
+    for (uint32_t i = 0; i < n; i++) {
+        if (p[i].kind == PART_CALL)
+            json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", p[i].id, "type", "function", "function", "name",
+                                                   serve_json_text(p[i].name.data, p[i].name.len), "arguments",
+                                                   serve_json_text(p[i].text.data ? p[i].text.data : "", p[i].text.len)));
+        else if (p[i].text.len) ie_buf_add(p[i].kind == PART_TEXT ? &text : &thought, p[i].text.data, p[i].text.len, NULL);
     }
-    json_t *obj = envelope(k, choices, false);
-    json_object_set_new(obj, "usage", total_usage(k));
-    json_object_set_new(obj, "timings", serve_timings(&k->result[0]));
-    serve_reply_json(k->c, 200, obj);
+    bool none = text.len == 0 && json_array_size(calls);
+    json_object_set_new(m, "content", none ? json_null() : serve_json_text(text.data ? text.data : "", text.len));
+    if (thought.len) json_object_set_new(m, "reasoning_content", serve_json_text(thought.data, thought.len));
+    if (json_array_size(calls)) json_object_set(m, "tool_calls", calls);
+    json_decref(calls);
+    ie_buf_free(&text);
+    ie_buf_free(&thought);
+    return m;
 }
 
-static void collect(completion *k, serve_stream *st) {
-    serve_event ev;
-    ie_error err = {0};
-    for (uint32_t i = 0; k->echo && i < k->n; i++) ie_buf_add(&k->text[i], json_string_value(k->prompt_text), json_string_length(k->prompt_text), &err);
-    while (serve_next(st, &ev)) {
-        if (ev.n_text) ie_buf_add(&k->text[ev.index], ev.text, ev.n_text, &err);
-        if (ev.kind == SERVE_EV_TOKEN && k->probs[ev.index]) json_array_append_new(k->probs[ev.index], chat_prob(k->c->s, &ev));
-        if (ev.kind == SERVE_EV_DONE) k->result[ev.index] = ev.result;
-        if (ev.kind == SERVE_EV_ERROR && !err.code) err = ev.err;
-        serve_event_free(&ev);
+static void reply(chat *k) {
+    json_t *choices = json_array();
+    for (uint32_t i = 0; i < k->n; i++) {
+        choice *x = &k->choice[i];
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, "message", chat_message(x->answer), "logprobs",
+                                                 take_probs(x), "finish_reason", finish(x)));
     }
-    if (err.code) serve_reply_error(k->c, 0, &err);
-    else answer(k);
+    json_t *obj = envelope(k, choices, "chat.completion");
+    json_object_set_new(obj, "usage", total_usage(k));
+    json_object_set_new(obj, "timings", serve_timings(&k->choice[0].result));
+    serve_reply_json(k->c, 200, obj);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------------------------------------- */
 
-/* chat: "logprobs": true and "top_logprobs": n; completions: "logprobs": n. */
-static ie_status read_probs(const completion *k, const json_t *o, serve_params *p, ie_error *err) {
-    bool want = false;
-    int64_t n = 0;
-    const json_t *v = json_object_get(o, "logprobs");
-    if (!k->chat) {
-        ie_status st = serve_get_int(o, "logprobs", 0, 20, &n, err);
-        if (!st && v && !json_is_null(v)) p->job.n_probs = (int32_t)n;
-        return st;
-    }
-    ie_status st = serve_get_bool(o, "logprobs", &want, err);
-    if (!st) st = serve_get_int(o, "top_logprobs", 0, 20, &n, err);
-    if (!st && want) p->job.n_probs = (int32_t)n;
-    return st;
+static void take_event(chat *k, const serve_event *ev) {
+    choice *x = &k->choice[ev->index];
+    if (ev->kind == SERVE_EV_PROGRESS && k->stream) send_progress(k, ev);
+    if (ev->kind == SERVE_EV_TOKEN) add_prob(x, ev);
+    if (ev->kind != SERVE_EV_TOKEN && ev->kind != SERVE_EV_DONE) return;
+    if (ev->n_text) answer_add(x->answer, ev->text, ev->n_text);
+    if (ev->kind != SERVE_EV_DONE) return;
+    answer_end(x->answer);
+    x->result = ev->result;
+    if (k->stream) send_chunk(x, json_object(), finish(x));
 }
 
-static ie_status read_request(completion *k, serve_params *p, ie_error *err) {
+static void run(chat *k, serve_stream *st) {
+    serve_event ev;
+    ie_error err = {0};
+    bool begun = false;
+    while (!err.code && !k->gone && serve_next(st, &ev)) {
+        if (ev.kind == SERVE_EV_ERROR) err = ev.err;
+        else if (k->stream && !begun) begin_stream(k), begun = true;
+        if (!err.code) take_event(k, &ev);
+        serve_event_free(&ev);
+    }
+    for (uint32_t i = 0; i < k->n; i++)
+        if (answer_failed(k->choice[i].answer) && !err.code) ie_fail(&err, IE_E_NOMEM, "no memory for the answer");
+    if (begun) end_stream(k, &err);
+    else if (err.code) serve_reply_error(k->c, 0, &err);
+    else reply(k);
+}
+
+static ie_status read_request(chat *k, serve_params *p, ie_error *err) {
     json_t *o = k->c->body, *options = NULL;
-    int64_t n = 1;
-    ie_status st = serve_read_params(k->c->s, o, p, err);
+    int64_t n = 1, top = 0;
+    ie_status st = serve_chat_job(k->c->s, o, p, err);
     if (st) return st;
-    st = read_probs(k, o, p, err);
+    st = serve_get_bool(o, "logprobs", &k->probs, err);
+    if (!st) st = serve_get_int(o, "top_logprobs", 0, 20, &top, err);
+    if (!st && k->probs) p->job.n_probs = (int32_t)top;
     if (!st) st = serve_get_bool(o, "stream", &k->stream, err);
     if (!st) st = serve_get_obj(o, "stream_options", &options, err);
     if (!st && options) st = serve_get_bool(options, "include_usage", &k->usage, err);
     if (!st) st = serve_get_int(o, "n", 1, MAX_CHOICES, &n, err);
-    if (!st && !k->chat) st = serve_get_bool(o, "echo", &k->echo, err);
     k->n = (uint32_t)n;
-    const json_t *prompt = json_object_get(o, "prompt");
-    if (json_array_size(prompt) == 1 && !json_is_integer(json_array_get(prompt, 0))) prompt = json_array_get(prompt, 0); /* a list of one prompt */
-    if (!st) st = k->chat ? serve_chat_prompt(k->c->s, o, p, err) : serve_text_prompt(k->c->s, prompt, p, err);
-    if (!st && k->echo) {
-        char *text;
-        size_t len;
-        st = ie_detokenize(k->c->s->model, p->job.prompt, (size_t)p->job.n_prompt, 0, &text, &len, err);
-        if (!st) k->prompt_text = serve_json_text(text, len);
-        if (!st) ie_free(text);
+    for (uint32_t i = 0; i < k->n && !st; i++) {
+        choice *x = &k->choice[i];
+        *x = (choice){.k = k, .index = i, .probs = k->probs ? json_array() : NULL};
+        x->answer = answer_new(&p->form, &(answer_sink){.more = send_part, .user = x}, err);
+        if (!x->answer) st = err->code;
     }
-    if (st) serve_params_free(p);
     return st;
 }
 
-/* n jobs of one prompt; each further one has the next seed. */
-static serve_stream *submit(completion *k, serve_params *p, ie_error *err) {
+/* n jobs of one prompt, which they share; each further one has the next seed. */
+static serve_stream *submit(chat *k, serve_params *p, ie_error *err) {
     serve_job jobs[MAX_CHOICES];
-    size_t bytes = (size_t)p->job.n_prompt * sizeof *p->job.prompt;
     for (uint32_t i = 0; i < k->n; i++) {
         jobs[i] = p->job;
         jobs[i].sampling.seed += i;
-        if (i == 0) continue;
-        jobs[i].prompt = malloc(bytes);
-        jobs[i].grammar = NULL;
-        if (jobs[i].prompt) memcpy(jobs[i].prompt, p->job.prompt, bytes);
-        else jobs[i].n_prompt = 0;
-        serve_params again;
-        if (p->job.grammar && !serve_read_params(k->c->s, k->c->body, &again, err)) {
-            jobs[i].grammar = again.job.grammar;
-            again.job.grammar = NULL;
-            serve_params_free(&again);
-        }
     }
     p->job.prompt = NULL;
     p->job.grammar = NULL;
-    serve_stream *st = serve_submit(k->c->s, jobs, k->n, err);
-    serve_params_free(p);
-    return st;
+    return serve_submit(k->c->s, jobs, k->n, err);
 }
 
-static void complete(serve_call *c, bool chat) {
-    completion k = {.c = c, .chat = chat, .created = (int64_t)time(NULL)};
+static void chat_completions(serve_call *c) {
+    chat *k = calloc(1, sizeof *k);
     ie_error err = {0};
-    serve_params p;
-    serve_new_id(chat ? "chatcmpl-" : "cmpl-", k.id);
-    ie_status st = read_request(&k, &p, &err);
-    for (uint32_t i = 0; !st && p.job.n_probs >= 0 && i < k.n; i++) k.probs[i] = json_array();
-    serve_stream *stream = st ? NULL : submit(&k, &p, &err);
+    serve_params p = {0};
+    serve_stream *stream = NULL;
+    ie_status st = k ? IE_OK : ie_fail(&err, IE_E_NOMEM, "no memory for the request");
+    if (!st) {
+        *k = (chat){.c = c, .created = (int64_t)time(NULL)};
+        serve_new_id("chatcmpl-", k->id);
+        st = read_request(k, &p, &err);
+    }
+    if (!st) stream = submit(k, &p, &err);
     if (!stream) {
         serve_reply_error(c, 0, &err);
     } else {
         http_on_gone(c->http, serve_cancel, stream);
-        if (k.stream) stream_events(&k, stream);
-        else collect(&k, stream);
+        run(k, stream);
         http_on_gone(c->http, NULL, NULL);
         serve_stream_free(stream);
     }
-    for (uint32_t i = 0; i < MAX_CHOICES; i++) {
-        ie_buf_free(&k.text[i]);
-        json_decref(k.probs[i]);
+    for (uint32_t i = 0; k && i < MAX_CHOICES; i++) {
+        answer_free(k->choice[i].answer);
+        json_decref(k->choice[i].probs);
     }
-    json_decref(k.prompt_text);
+    serve_params_free(&p);
+    free(k);
 }
-
-static void chat_completions(serve_call *c) { complete(c, true); }
 
 const serve_route serve_routes_openai[] = {
     {"POST", "/v1/chat/completions", chat_completions, ROUTE_MODEL | ROUTE_BODY, "chat"},

@@ -127,9 +127,9 @@ json_t *serve_json_text(const char *s, size_t n) {
     return j;
 }
 
-static bool put_string(const char *s, size_t n, ie_buf *out, ie_error *err) {
+bool serve_json_escape(const char *s, size_t n, ie_buf *out, ie_error *err) {
     static const char hex[] = "0123456789abcdef", named[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
-    bool ok = ie_buf_add(out, "\"", 1, err);
+    bool ok = true;
     size_t from = 0;
     for (size_t i = 0; i < n && ok; i++) {
         unsigned char c = (unsigned char)s[i];
@@ -140,8 +140,11 @@ static bool put_string(const char *s, size_t n, ie_buf *out, ie_error *err) {
         char esc[6] = {'\\', at ? letter[at - named] : 'u', '0', '0', hex[c >> 4], hex[c & 15]};
         ok = ok && ie_buf_add(out, esc, at ? 2 : 6, err);
     }
-    if (ok && from < n) ok = ie_buf_add(out, s + from, n - from, err);
-    return ok && ie_buf_add(out, "\"", 1, err);
+    return ok && (from >= n || ie_buf_add(out, s + from, n - from, err));
+}
+
+static bool put_string(const char *s, size_t n, ie_buf *out, ie_error *err) {
+    return ie_buf_add(out, "\"", 1, err) && serve_json_escape(s, n, out, err) && ie_buf_add(out, "\"", 1, err);
 }
 
 /* The fewest digits that give the same number: the same float where it is one, else the same double. What JSON cannot write

@@ -165,6 +165,7 @@ static ie_status run(serve *s, ie_error *err) {
     serve_sched_stop(s->sched);
     http_free_server(s->http);
     serve_sched_free(s->sched);
+    serve_grammars_free(s);
     ie_model_close(s->model);
     free(s->template_text);
     free(s->keys);
@@ -173,7 +174,7 @@ static ie_status run(serve *s, ie_error *err) {
 
 int main(int argc, char **argv) {
     ie_error err = {0};
-    serve s = {.key_lock = PTHREAD_MUTEX_INITIALIZER};
+    serve s = {.key_lock = PTHREAD_MUTEX_INITIALIZER, .grammars.lock = PTHREAD_MUTEX_INITIALIZER};
     signal(SIGPIPE, SIG_IGN);
     ie_status st = parse(argc, argv, &s.opts, &err);
     if (!st && s.opts.help) {

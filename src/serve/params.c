@@ -86,21 +86,20 @@ static ie_status read_bias(serve *s, const json_t *o, serve_params *p, ie_error 
     return IE_OK;
 }
 
-static ie_status set_grammar(serve *s, serve_params *p, ie_grammar_kind kind, const char *text, size_t n, ie_error *err) {
-    p->job.grammar = ie_grammar_new(s->model, kind, text, n, err);
-    if (!p->job.grammar && err->code == IE_E_UNSUPPORTED) err->code = IE_E_ARG; /* the client's to change */
-    return p->job.grammar ? IE_OK : err->code;
+static ie_status set_constraint(serve_params *p, ie_grammar_kind kind, const char *text, size_t n, ie_error *err) {
+    p->constrained = true;
+    p->constraint_kind = kind;
+    return ie_buf_add(&p->constraint, text, n, err) ? IE_OK : IE_E_NOMEM;
 }
 
-static ie_status set_schema(serve *s, serve_params *p, const json_t *schema, ie_error *err) {
-    ie_buf b = {0};
-    ie_status st = serve_json_dump(schema, &b, err) ? set_grammar(s, p, IE_GRAMMAR_JSON_SCHEMA, b.data, b.len, err) : IE_E_NOMEM;
-    ie_buf_free(&b);
-    return st;
+static ie_status set_schema(serve_params *p, const json_t *schema, ie_error *err) {
+    p->constrained = true;
+    p->constraint_kind = IE_GRAMMAR_JSON_SCHEMA;
+    return serve_json_dump(schema, &p->constraint, err) ? IE_OK : IE_E_NOMEM;
 }
 
 /* response_format (OpenAI), grammar and json_schema (llama-server): at most one. */
-static ie_status read_grammar(serve *s, const json_t *o, serve_params *p, ie_error *err) {
+static ie_status read_constraint(const json_t *o, serve_params *p, ie_error *err) {
     json_t *format = NULL, *inner = NULL;
     const char *gbnf = NULL, *type = "text";
     size_t n = 0;
@@ -113,19 +112,19 @@ static ie_status read_grammar(serve *s, const json_t *o, serve_params *p, ie_err
     if (st) return st;
     if ((gbnf && n) + (schema != NULL) + (strcmp(type, "text") != 0) > 1)
         return ie_fail(err, IE_E_ARG, "only one of 'response_format', 'grammar' and 'json_schema' can be given");
-    if (gbnf && n) return set_grammar(s, p, IE_GRAMMAR_GBNF, gbnf, n, err);
-    if (schema) return set_schema(s, p, schema, err);
+    if (gbnf && n) return set_constraint(p, IE_GRAMMAR_GBNF, gbnf, n, err);
+    if (schema) return set_schema(p, schema, err);
     if (!strcmp(type, "text")) return IE_OK;
-    if (!strcmp(type, "json_object") && !json_object_get(format, "schema")) return set_grammar(s, p, IE_GRAMMAR_JSON_OBJECT, NULL, 0, err);
-    if (!strcmp(type, "json_object")) return set_schema(s, p, json_object_get(format, "schema"), err);
+    if (!strcmp(type, "json_object") && !json_object_get(format, "schema")) return set_constraint(p, IE_GRAMMAR_JSON_OBJECT, "", 0, err);
+    if (!strcmp(type, "json_object")) return set_schema(p, json_object_get(format, "schema"), err);
     if (strcmp(type, "json_schema")) return ie_fail(err, IE_E_ARG, "'response_format.type' must be text, json_object or json_schema");
     st = serve_get_obj(format, "json_schema", &inner, err);
     schema = json_object_get(inner ? inner : format, "schema");
     if (!st && !schema) st = ie_fail(err, IE_E_ARG, "'response_format.json_schema.schema' is missing");
-    return st ? st : set_schema(s, p, schema, err);
+    return st ? st : set_schema(p, schema, err);
 }
 
-ie_status serve_read_params(serve *s, const json_t *o, serve_params *p, ie_error *err) {
+ie_status serve_read_sampling(serve *s, const json_t *o, serve_params *p, ie_error *err) {
     static const char *const limits[] = {"n_predict", "max_tokens", "max_completion_tokens"};
     *p = (serve_params){.job = {.n_probs = -1, .no_cache = s->opts.no_cache}};
     ie_sampling_default(&p->job.sampling);
@@ -143,15 +142,28 @@ ie_status serve_read_params(serve *s, const json_t *o, serve_params *p, ie_error
     p->job.progress = progress;
     if (!st) st = read_stop(o, p, err);
     if (!st) st = read_bias(s, o, p, err);
-    if (!st) st = read_grammar(s, o, p, err);
+    if (!st) st = read_constraint(o, p, err);
     if (st) serve_params_free(p);
     return st;
+}
+
+ie_status serve_read_params(serve *s, const json_t *o, serve_params *p, ie_error *err) {
+    ie_status st = serve_read_sampling(s, o, p, err);
+    if (st || !p->constrained) return st;
+    p->job.grammar = ie_grammar_new(s->model, p->constraint_kind, p->constraint.data, p->constraint.len, err);
+    if (p->job.grammar) return IE_OK;
+    if (err->code == IE_E_UNSUPPORTED) err->code = IE_E_ARG; /* the client's to change */
+    serve_params_free(p);
+    return err->code;
 }
 
 void serve_params_free(serve_params *p) {
     free(p->job.prompt);
     free(p->bias);
     ie_grammar_free(p->job.grammar);
+    ie_buf_free(&p->constraint);
+    json_decref(p->tools);
+    p->tools = NULL;
     p->job.prompt = NULL;
     p->job.grammar = NULL;
     p->bias = NULL;

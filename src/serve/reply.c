@@ -31,6 +31,24 @@ json_t *serve_error_json(int status, const ie_error *err) {
     return json_pack("{s:{s:i, s:s, s:s, s:n}}", "error", "code", status, "message", err->msg, "type", type_of(status), "param");
 }
 
+/* {"type": "error", "error": {"type": ..., "message": ...}}, as Anthropic words it. */
+static json_t *anthropic_error(int status, const ie_error *err) {
+    static const struct {
+        int status;
+        const char *type;
+    } types[] = {{400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
+                 {405, "invalid_request_error"}, {413, "request_too_large"}, {429, "rate_limit_error"}, {501, "invalid_request_error"}, {503, "overloaded_error"}};
+    const char *type = "api_error";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].status == status) type = types[i].type;
+    return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", type, "message", err->msg);
+}
+
+json_t *serve_call_error(const serve_call *c, int status, const ie_error *err) {
+    if (!status) status = serve_status_of(err);
+    return c->flags & ROUTE_ANTHROPIC ? anthropic_error(status, err) : serve_error_json(status, err);
+}
+
 static void send_json(serve_call *c, int status, const json_t *obj) {
     ie_buf b = {0};
     if (obj && serve_json_dump(obj, &b, NULL)) http_send(c->http, status, "application/json", b.data, b.len);
@@ -48,7 +66,7 @@ void serve_reply_text(serve_call *c, int status, const char *type, const char *t
 void serve_reply_error(serve_call *c, int status, const ie_error *err) {
     if (!status) status = serve_status_of(err);
     if (status == 503) http_set_header(c->http, "Retry-After", "1");
-    serve_reply_json(c, status, serve_error_json(status, err));
+    serve_reply_json(c, status, serve_call_error(c, status, err));
 }
 
 /* ---- server-sent events ------------------------------------------------------------------------------------------------ */

@@ -12,9 +12,11 @@ static const serve_route *const tables[] = {
     serve_routes_embed,
     serve_routes_infill,
     serve_routes_llama,
+    serve_routes_messages,
     serve_routes_metrics,
     serve_routes_models,
     serve_routes_page,
+    serve_routes_responses,
 };
 
 /* *known: another method exists for the path. */
@@ -94,6 +96,7 @@ static void refuse(serve_call *c, int status, const char *why) {
 /* False: refused, answered. */
 static bool admit(serve_call *c, const serve_route *row, bool known) {
     char why[300];
+    c->flags = row ? row->flags : 0;
     if (!row) {
         snprintf(why, sizeof why, known ? "%s is not allowed for %.200s" : "there is no endpoint %s %.200s", c->http->method, c->http->path);
         refuse(c, known ? 405 : 404, why);

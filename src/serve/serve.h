@@ -14,6 +14,7 @@
 
 #include "../base.h"
 #include "../gen/stop.h"
+#include "answer.h"
 #include "http.h"
 
 typedef struct serve serve;
@@ -146,6 +147,18 @@ void serve_get_stats(serve *s, serve_stats *out);
 /* At most cap slots into out; returns their number. */
 int serve_get_slots(serve *s, serve_slot *out, int cap);
 
+/* The last few grammars of chats: the same tools come with every turn of a conversation. */
+#define SERVE_GRAMMARS 4u
+typedef struct {
+    pthread_mutex_t lock;
+    struct {
+        ie_buf key;
+        ie_grammar *g;
+        uint64_t used;
+    } row[SERVE_GRAMMARS];
+    uint64_t clock;
+} serve_grammars;
+
 /* ---- the server ------------------------------------------------------------------------------------------------------ */
 
 struct serve {
@@ -160,6 +173,7 @@ struct serve {
     const char *model_id;      /* as /v1/models names it */
     int64_t started;           /* unix time */
     _Atomic int phase;         /* serve_phase */
+    serve_grammars grammars;
     pthread_mutex_t key_lock;
     char *keys;                /* one a line, NULL: no key is needed; under key_lock */
 };
@@ -172,6 +186,7 @@ typedef enum { SERVE_LOADING, SERVE_READY, SERVE_DRAINING } serve_phase;
 typedef struct {
     serve *s;
     http_req *http;
+    unsigned flags; /* of the route */
     json_t *body; /* the parsed body (an object) for routes that want one; freed by the router */
 } serve_call;
 
@@ -181,6 +196,7 @@ enum {
     ROUTE_BODY = 4,   /* a JSON object as body is required: 400 before the handler where it is not one */
     ROUTE_QUICK = 8,  /* answered in the event thread: must not block */
     ROUTE_BELOW = 16, /* the path ends with '/' and stands for all paths below it */
+    ROUTE_ANTHROPIC = 32, /* errors in Anthropic's form */
 };
 
 typedef struct {
@@ -196,9 +212,11 @@ extern const serve_route serve_routes_completions[];
 extern const serve_route serve_routes_embed[];
 extern const serve_route serve_routes_infill[];
 extern const serve_route serve_routes_llama[];
+extern const serve_route serve_routes_messages[];
 extern const serve_route serve_routes_metrics[];
 extern const serve_route serve_routes_models[];
 extern const serve_route serve_routes_page[];
+extern const serve_route serve_routes_responses[];
 
 bool serve_quick(void *user, http_req *r);
 void serve_handle(void *user, http_req *r);
@@ -212,6 +230,7 @@ void serve_reply_text(serve_call *c, int status, const char *type, const char *t
 void serve_reply_error(serve_call *c, int status, const ie_error *err);
 /* The same object, for streams and other families. */
 json_t *serve_error_json(int status, const ie_error *err);
+json_t *serve_call_error(const serve_call *c, int status, const ie_error *err); /* in the form of the call's family */
 int serve_status_of(const ie_error *err);
 
 /* Server-sent events: begin, then "data: {json}\n\n" for each (event: NAME before it when name is not NULL). */
@@ -224,6 +243,7 @@ bool serve_sse_raw(serve_call *c, const char *data);          /* e.g. "[DONE]" *
 /* Parses a request body: UTF-8, no duplicate keys, depth at most 128, NUL allowed in strings. */
 json_t *serve_json_parse(const char *s, size_t n, ie_error *err);
 bool serve_json_dump(const json_t *j, ie_buf *out, ie_error *err);
+bool serve_json_escape(const char *s, size_t n, ie_buf *out, ie_error *err); /* what stands between a string's quotes */
 /* Members of an object with their type and range; absent or null leaves *out as it is. IE_E_ARG names the member. */
 ie_status serve_get_bool(const json_t *o, const char *key, bool *out, ie_error *err);
 ie_status serve_get_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t *out, ie_error *err);
@@ -242,17 +262,25 @@ typedef struct {
     serve_job job;
     ie_stop_text stop[IE_STOP_MAX];
     ie_bias *bias;
+    bool constrained; /* response_format, grammar or json_schema: what and its text */
+    ie_grammar_kind constraint_kind;
+    ie_buf constraint;
+    json_t *tools;     /* chat: the request's tools, NULL */
+    answer_form form;  /* chat: what its text will consist of; points to tools */
 } serve_params;
 
 /* Sampling, limits, stop strings, penalties, logit_bias, seed and cache_prompt: the members that all families share (OpenAI's
  * and llama-server's names). The request's text must outlive the parameters. */
 ie_status serve_read_params(serve *s, const json_t *body, serve_params *p, ie_error *err);
+/* The same without the grammar, whose text stays in p->constraint. */
+ie_status serve_read_sampling(serve *s, const json_t *body, serve_params *p, ie_error *err);
 void serve_params_free(serve_params *p); /* what has not been handed over */
 
-/* Renders messages (and tools, chat_template_kwargs) through the chat template into p->job.prompt, n_prompt and n_stable. body
- * holds "messages" in OpenAI's form; vars members that templates know are passed on. */
-ie_status serve_chat_prompt(serve *s, const json_t *body, serve_params *p, ie_error *err);
-/* The rendered text instead (apply-template); *text is malloc'ed. */
+/* A chat request in OpenAI's form, to which the other families translate theirs: parameters, the messages (with tools, chat_template_kwargs)
+ * through the chat template into p->job.prompt, n_prompt and n_stable, the grammar of calls and answers, p->form. On failure nothing is
+ * kept. */
+ie_status serve_chat_job(serve *s, const json_t *body, serve_params *p, ie_error *err);
+/* The rendered text (apply-template); *text is malloc'ed. */
 ie_status serve_chat_text(serve *s, const json_t *body, char **text, size_t *n, ie_error *err);
 /* A text or an array of ids (or a mixture in llama-server's manner) as prompt. */
 ie_status serve_text_prompt(serve *s, const json_t *prompt, serve_params *p, ie_error *err);
@@ -284,6 +312,30 @@ json_t *serve_token_text(serve *s, int32_t token);
 json_t *serve_token_bytes(serve *s, int32_t token);
 /* "chatcmpl-" and 24 random letters and digits. */
 void serve_new_id(const char *prefix, char out[64]);
+
+/* ---- one answer (chat_run.c) --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    answer *answer;
+    serve_result result;
+    int32_t n_thought; /* tokens of the thinking */
+    bool begun;
+} serve_run;
+
+/* Submits p's job and feeds its text to a new answer with that sink. begin is called before the first part can come, and not where the request
+ * fails before. *gone: set by the caller's callbacks when the client has left. r is to be freed in any case. */
+ie_status serve_chat_run(serve_call *c, serve_params *p, const answer_sink *sink, void (*begin)(void *user), const bool *gone, serve_run *r, ie_error *err);
+void serve_run_free(serve_run *r);
+/* For translations of a request's body: members that have the same name and meaning; a variable of the template, unless the client set it. */
+void serve_copy_members(const json_t *from, json_t *to, const char *const *names, size_t n);
+void serve_set_kwarg(json_t *body, const char *name, json_t *value); /* takes value */
+
+/* ---- grammars of chats (chat_grammar.c) ------------------------------------------------------------------------------------ */
+
+/* Into p->job.grammar: the grammar for p->form and p->constraint, with calls of the callable tools (may be NULL) as they are chosen; NULL where
+ * the text is free. several: more than one call is allowed. */
+ie_status serve_chat_grammar(serve *s, serve_params *p, const tool_style *style, tool_choice choice, const json_t *callable, bool several, ie_error *err);
+void serve_grammars_free(serve *s);
 
 /* ---- log ------------------------------------------------------------------------------- */
 
