@@ -3,8 +3,11 @@
  * What evhttp does not do by itself, and is done here:
  *   absolute deadlines   its timeouts start anew with each byte; every connection is looked at each quarter of a second
  *   vanished clients     it stops reading while a request is being answered; the socket is watched for its far end's closing
- *   back pressure        writers wait while too much is unsent */
+ *   back pressure        writers wait while too much is unsent
+ *   refusals             its own error pages are replaced (http_refuse.h) */
 #include "http.h"
+
+#include "http_refuse.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -27,17 +30,21 @@
 #define SCAN_MS 250
 #define UNSENT_MAX (256u * 1024u)
 #define STACK_BYTES (2u << 20) /* of a connection thread: templates and JSON recurse */
+#define LINGER_S 2.0           /* a refused client's further bytes are read and dropped so long: a reset could take the answer from it */
 #define BYTES_PER_S 65536.0    /* a request gets a second more for so many bytes */
 
 typedef enum { CONN_IDLE, CONN_READING, CONN_BUSY } conn_state;
 
-/* A connection as long as evhttp has it: we hold a reference to its bufferevent, so that the pointer stays valid. */
+/* A connection as long as evhttp has it, and a little longer: we hold a reference to its bufferevent, so that the pointer stays valid. The
+ * bufferevent closes the socket when it goes: were it closed before, its number could come back while events still wait for it. */
 typedef struct conn {
     struct conn *next;
     struct bufferevent *bev;
-    struct evbuffer_cb_entry *cb;
+    struct evbuffer_cb_entry *cb, *out_cb;
     conn_state state;
-    bool close; /* as soon as possible */
+    bool close;  /* as soon as possible */
+    int refused; /* status of an error that evhttp itself has answered with, 0 */
+    bool replacing, lingers;
     double since;
     uint64_t bytes; /* of the request that is being read */
     http_server *s;
@@ -315,17 +322,19 @@ static void put_headers(request *r, const op *o, bool closing) {
     if (closing) evhttp_add_header(h, "Connection", "close");
 }
 
-/* Words for the status line; evhttp has none for the newer codes. */
-static const char *reason(int status) {
-    static const struct {
-        int status;
-        const char *text;
-    } words[] = {{200, "OK"}, {204, "No Content"}, {400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"},
-                 {405, "Method Not Allowed"}, {413, "Content Too Large"}, {429, "Too Many Requests"}, {499, "Client Closed Request"},
-                 {500, "Internal Server Error"}, {501, "Not Implemented"}, {503, "Service Unavailable"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i].status == status) return words[i].text;
-    return "Answer";
+/* evhttp would send the body. */
+static void head_only(request *r, op *o) {
+    char n[24];
+    snprintf(n, sizeof n, "%zu", o->data ? evbuffer_get_length(o->data) : 0);
+    evhttp_add_header(evhttp_request_get_output_headers(r->ev), "Content-Length", n);
+    if (o->data) evbuffer_free(o->data);
+    o->data = NULL;
+}
+
+/* A handler that has not answered: no memory for it. */
+static void give_up(request *r) {
+    if (r->c) r->c->state = CONN_READING; /* what evhttp sends now is not ours, and is replaced */
+    evhttp_send_error(r->ev, 500, NULL);
 }
 
 static void run_op(http_server *s, op *o) {
@@ -335,12 +344,13 @@ static void run_op(http_server *s, op *o) {
     case OP_SEND:
         if (!known) break;
         put_headers(r, o, s->closing);
-        evhttp_send_reply(r->ev, o->status, reason(o->status), o->data);
+        if (evhttp_request_get_command(r->ev) == EVHTTP_REQ_HEAD) head_only(r, o);
+        evhttp_send_reply(r->ev, o->status, http_reason(o->status), o->data);
         break;
     case OP_BEGIN:
         if (!known) break;
         put_headers(r, o, s->closing);
-        evhttp_send_reply_start(r->ev, o->status, reason(o->status));
+        evhttp_send_reply_start(r->ev, o->status, http_reason(o->status));
         break;
     case OP_WRITE:
         if (!known || !o->data) break;
@@ -353,7 +363,7 @@ static void run_op(http_server *s, op *o) {
         if (known) evhttp_send_reply_end(r->ev);
         break;
     case OP_RELEASE:
-        if (known && !r->begun) evhttp_send_error(r->ev, 500, NULL);
+        if (known && !r->begun) give_up(r);
         else if (known && !r->ended) evhttp_connection_free(r->evcon); /* cut off: the client sees an incomplete answer */
         r->released = true; /* evhttp may still be sending */
         if (!r->ev) free_request(r);
@@ -381,7 +391,8 @@ static void take_ops(evutil_socket_t fd, short what, void *arg) {
 
 /* ---- the event thread: requests that come in ------------------------------------------------------------------------- */
 
-static bool copy_in(request *r, struct evhttp_request *ev) {
+/* *bad: why the headers are refused. */
+static bool copy_in(request *r, struct evhttp_request *ev, const char **bad) {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(ev);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *query = uri ? evhttp_uri_get_query(uri) : NULL;
     if (!path || !*path) path = "/";
@@ -399,8 +410,11 @@ static bool copy_in(request *r, struct evhttp_request *ev) {
     if (n && evbuffer_remove(in, r->body, n) != (int)n) return false;
     r->body[n] = 0;
     struct evkeyvalq *h = evhttp_request_get_input_headers(ev);
-    for (struct evkeyval *kv = h->tqh_first; kv; kv = kv->next.tqe_next)
+    bool length_seen = false;
+    for (struct evkeyval *kv = h->tqh_first; kv; kv = kv->next.tqe_next) {
+        if (!*bad) *bad = http_bad_header(kv->key, kv->value, &length_seen);
         if (!add_header(&r->in, &r->n_in, kv->key, kv->value)) return false;
+    }
     r->pub.path = r->uri;
     r->pub.query = r->uri + np + 1;
     r->pub.body = r->body;
@@ -444,6 +458,14 @@ static bool hand_over(http_server *s, request *r) {
     return ok;
 }
 
+/* An error that the HTTP layer itself finds. */
+static void answer_now(request *r, int status, const char *type, const char *why) {
+    char text[256];
+    int n = snprintf(text, sizeof text, "{\"error\":{\"code\":%d,\"message\":\"%s\",\"type\":\"%s\",\"param\":null}}", status, why, type);
+    http_send(&r->pub, status, "application/json", text, (size_t)n);
+    post(r, OP_RELEASE, 0, NULL, NULL, 0);
+}
+
 static void on_request(struct evhttp_request *ev, void *arg) {
     http_server *s = arg;
     request *r = calloc(1, sizeof *r);
@@ -472,31 +494,48 @@ static void on_request(struct evhttp_request *ev, void *arg) {
     evhttp_connection_set_closecb(evcon, on_close, r);
     r->watch = event_new(s->base, bufferevent_getfd(bev), EV_CLOSED, on_far_end_closed, r);
     if (r->watch) event_add(r->watch, NULL);
-    if (!copy_in(r, ev)) {
-        http_send(&r->pub, 503, "text/plain", "no memory\n", 10);
-        post(r, OP_RELEASE, 0, NULL, NULL, 0);
+    const char *bad = NULL;
+    if (!copy_in(r, ev, &bad)) {
+        answer_now(r, 503, "unavailable_error", "no memory");
+    } else if (bad) {
+        http_set_header(&r->pub, "Connection", "close");
+        answer_now(r, 400, "invalid_request_error", bad);
     } else if (s->c.quick(s->c.user, &r->pub)) {
         post(r, OP_RELEASE, 0, NULL, NULL, 0);
     } else if (!hand_over(s, r)) {
-        static const char busy[] = "{\"error\":{\"code\":503,\"message\":\"too many requests are waiting; try again later\",\"type\":\"unavailable_error\",\"param\":null}}";
         http_set_header(&r->pub, "Retry-After", "1");
-        http_send(&r->pub, 503, "application/json", busy, sizeof busy - 1);
-        post(r, OP_RELEASE, 0, NULL, NULL, 0);
+        answer_now(r, 503, "unavailable_error", "too many requests are waiting; try again later");
     }
 }
 
 /* ---- the event thread: connections and their deadlines ------------------------------------------------------------------ */
 
 static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *arg) {
-    (void)b;
     conn *c = arg;
-    if (!info->n_added || c->state == CONN_BUSY) return;
+    if (info->n_added && c->refused) evbuffer_drain(b, evbuffer_get_length(b));
+    if (!info->n_added || c->state == CONN_BUSY || c->refused) return;
     if (c->state == CONN_IDLE) {
         c->state = CONN_READING;
         c->since = ie_now();
         c->bytes = 0;
     }
     c->bytes += info->n_added;
+}
+
+/* evhttp adds to a connection's output without a request of ours: an error page of its own, in pieces, or 100 Continue. */
+static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, void *arg) {
+    conn *c = arg;
+    http_server *s = c->s;
+    if (!info->n_added || c->state == CONN_BUSY || c->replacing) return;
+    if (!c->refused) {
+        int status = http_status_in(b);
+        if (status < 400) return;
+        c->refused = status == 400 && c->bytes >= s->c.max_header ? 431 : status;
+        c->since = ie_now();
+    }
+    c->replacing = true;
+    http_put_refusal(b, c->refused, s->c.max_header, s->c.max_body);
+    c->replacing = false;
 }
 
 /* evhttp takes its callbacks off when it frees a connection. */
@@ -508,16 +547,28 @@ static bool alive(const conn *c) {
 
 static void free_conn(conn *c) {
     evbuffer_remove_cb_entry(bufferevent_get_input(c->bev), c->cb);
+    evbuffer_remove_cb_entry(bufferevent_get_output(c->bev), c->out_cb);
     bufferevent_decref(c->bev);
     free(c);
 }
 
 static bool expired(const conn *c, double now, bool closing) {
     const http_config *k = &c->s->c;
-    if (c->close) return true;
+    if (c->close || (c->refused && !evbuffer_get_length(bufferevent_get_output(c->bev)))) return true;
     if (c->state == CONN_BUSY) return false;
     double limit = c->state == CONN_READING ? k->read_s + (double)c->bytes / BYTES_PER_S : closing ? 0 : k->idle_s;
     return now - c->since > limit;
+}
+
+/* evhttp is done with a connection that it has refused: its far end has the answer, and may still be sending. */
+static bool linger(conn *c, double now) {
+    if (!c->refused || c->s->closing || now - c->since > LINGER_S) return false;
+    if (!c->lingers) {
+        c->lingers = true;
+        evbuffer_drain(bufferevent_get_input(c->bev), evbuffer_get_length(bufferevent_get_input(c->bev)));
+        return bufferevent_enable(c->bev, EV_READ) == 0;
+    }
+    return (bufferevent_get_enabled(c->bev) & EV_READ) != 0; /* taken off at the far end's end */
 }
 
 static void scan(evutil_socket_t fd, short what, void *arg) {
@@ -532,6 +583,10 @@ static void scan(evutil_socket_t fd, short what, void *arg) {
     for (conn **at = &s->conns; *at;) {
         conn *c = *at;
         if (!alive(c)) {
+            if (linger(c, now)) {
+                at = &c->next;
+                continue;
+            }
             *at = c->next;
             s->n_conns--;
             free_conn(c);
@@ -557,12 +612,13 @@ static void make_room(http_server *s, conn *newest) {
 
 static struct bufferevent *new_connection(struct event_base *base, void *arg) {
     http_server *s = arg;
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     conn *c = bev ? calloc(1, sizeof *c) : NULL;
     if (!c) return bev;
     bufferevent_incref(bev);
     *c = (conn){.next = s->conns, .bev = bev, .since = ie_now(), .s = s};
     c->cb = evbuffer_add_cb(bufferevent_get_input(bev), on_input, c);
+    c->out_cb = evbuffer_add_cb(bufferevent_get_output(bev), on_output, c);
     s->conns = c;
     if (++s->n_conns > s->c.connections) make_room(s, c);
     return bev;
@@ -616,7 +672,6 @@ static ie_status listen_on(http_server *s, ie_error *err) {
     evhttp_set_max_headers_size(s->http, (ev_ssize_t)s->c.max_header);
     evhttp_set_max_body_size(s->http, (ev_ssize_t)s->c.max_body);
     evhttp_set_timeout(s->http, (int)s->c.write_s);
-    evhttp_set_flags(s->http, EVHTTP_SERVER_LINGERING_CLOSE);
     evhttp_set_default_content_type(s->http, NULL);
     evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PUT |
                                             EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH);

@@ -25,6 +25,7 @@ static const option table[] = {
     {O_STR, "--alias", 0, "NAME", AT(alias), 0, 0, "the model's name for clients (default: the one in the file)"},
     {O_INT, "--queue", 0, "N", AT(queue), 1, 10000, "requests that may wait for a slot; beyond: 503 (default 64)"},
     {O_INT, "--max-body", 0, "MB", AT(max_body_mb), 1, 1024, "largest request (default 32)"},
+    {O_FLOAT, "--read-timeout", 0, "S", AT(read_s), 0.1, 3600, "time that a request may take to arrive, besides 1 s for each 64 KB (default 30)"},
     {O_INT, "--drain", 0, "SECONDS", AT(drain_s), 0, 86400, "time for running requests after SIGTERM (default 30)"},
     {O_STR, "--log-format", 0, "FORM", AT(log_format), 0, 0, "text or json (default text)"},
     {O_FLAG, "--quiet", "-q", 0, AT(quiet), 0, 0, "no line for each request"},
@@ -48,7 +49,7 @@ static const option table[] = {
 static const opt_table options = {"ie-serve", table, sizeof table / sizeof *table, AT(model)};
 
 static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
-    *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .log_format = "text", .parallel = 8,
+    *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .read_s = 30, .log_format = "text", .parallel = 8,
                       .max_tokens = -1, .backend = "auto", .slice_ms = 25, .cache_mb = 512};
     ie_status st = opt_parse(&options, argc, argv, o, err);
     if (st || o->help || o->version) return st;
@@ -115,7 +116,7 @@ static ie_status load(serve *s, ie_error *err) {
 static ie_status listen_now(serve *s, ie_error *err) {
     const serve_opts *o = &s->opts;
     http_config h = {.host = o->host, .port = o->port, .max_header = 64u << 10, .max_body = (size_t)o->max_body_mb << 20,
-                     .threads = o->parallel + o->queue + EXTRA_THREADS, .waiting = 2 * o->queue, .connections = 4096, .read_s = 30, .idle_s = 75,
+                     .threads = o->parallel + o->queue + EXTRA_THREADS, .waiting = 2 * o->queue, .connections = 4096, .read_s = o->read_s, .idle_s = 75,
                      .write_s = 60, .quick = serve_quick, .handle = serve_handle, .user = s};
     s->http = http_start_server(&h, err);
     return s->http ? IE_OK : err->code;

@@ -85,6 +85,14 @@ static void cors(serve *s, http_req *r) {
     http_set_header(r, "Access-Control-Max-Age", "86400");
 }
 
+/* A web page of another site that the browser has let send a request, though not read the answer: it shall not make the server work
+ * either. Browsers say so themselves; other clients do not send the header. */
+static bool foreign(const serve *s, const http_req *r) {
+    const char *origin = http_header(r, "Origin"), *site = http_header(r, "Sec-Fetch-Site");
+    if (!site || strcmp(r->method, "POST") || (strcmp(site, "cross-site") && strcmp(site, "same-site"))) return false;
+    return !origin || !s->opts.cors_origins || !in_list(s->opts.cors_origins, origin);
+}
+
 /* ---- one request ------------------------------------------------------------------------------------------------------------ */
 
 static void refuse(serve_call *c, int status, const char *why) {
@@ -100,6 +108,10 @@ static bool admit(serve_call *c, const serve_route *row, bool known) {
     if (!row) {
         snprintf(why, sizeof why, known ? "%s is not allowed for %.200s" : "there is no endpoint %s %.200s", c->http->method, c->http->path);
         refuse(c, known ? 405 : 404, why);
+        return false;
+    }
+    if (foreign(c->s, c->http)) {
+        refuse(c, 403, "web pages of this origin may not use the server: --cors-origins names those that may");
         return false;
     }
     if (!(row->flags & ROUTE_OPEN) && !allowed(c->s, c->http)) {

@@ -35,6 +35,7 @@ typedef struct {
     const char *template_file, *system;
     const char *pooling;      /* "mean", "last"; NULL: as the model's file says */
     int32_t max_body_mb, drain_s;
+    double read_s;            /* for a request to arrive */
     int32_t max_tokens;       /* a request's default limit, -1: the context */
     const char *log_format;   /* "text", "json" */
     bool no_cache, quiet, help, version;
