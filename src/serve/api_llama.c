@@ -90,14 +90,12 @@ static void tokenize(serve_call *c) {
 
 static void detokenize(serve_call *c) {
     ie_error err;
-    serve_params p = {0};
+    serve_prompt ids = {0};
     char *text = NULL;
     size_t n = 0;
-    const json_t *tokens = json_object_get(c->body, "tokens");
-    ie_status st = json_is_array(tokens) ? IE_OK : ie_fail(&err, IE_E_ARG, "'tokens' must be a list of token ids");
-    if (!st && json_array_size(tokens)) st = serve_text_prompt(c->s, tokens, &p, &err);
-    if (!st) st = ie_detokenize(c->s->model, p.job.prompt, (size_t)p.job.n_prompt, IE_DETOK_SPECIAL, &text, &n, &err);
-    serve_params_free(&p);
+    ie_status st = serve_token_ids(c->s, json_object_get(c->body, "tokens"), "tokens", &ids, &err);
+    if (!st) st = ie_detokenize(c->s->model, ids.id, (size_t)ids.n, IE_DETOK_SPECIAL, &text, &n, &err);
+    free(ids.id);
     if (st) {
         serve_reply_error(c, 0, &err);
         return;

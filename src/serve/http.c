@@ -428,7 +428,8 @@ static const char *method_name(enum evhttp_cmd_type c) {
         enum evhttp_cmd_type c;
         const char *name;
     } names[] = {{EVHTTP_REQ_GET, "GET"}, {EVHTTP_REQ_POST, "POST"}, {EVHTTP_REQ_HEAD, "HEAD"}, {EVHTTP_REQ_PUT, "PUT"},
-                 {EVHTTP_REQ_DELETE, "DELETE"}, {EVHTTP_REQ_OPTIONS, "OPTIONS"}, {EVHTTP_REQ_PATCH, "PATCH"}};
+                 {EVHTTP_REQ_DELETE, "DELETE"}, {EVHTTP_REQ_OPTIONS, "OPTIONS"}, {EVHTTP_REQ_PATCH, "PATCH"}, {EVHTTP_REQ_TRACE, "TRACE"},
+                 {EVHTTP_REQ_CONNECT, "CONNECT"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].c == c) return names[i].name;
     return "OTHER";
@@ -674,7 +675,7 @@ static ie_status listen_on(http_server *s, ie_error *err) {
     evhttp_set_timeout(s->http, (int)s->c.write_s);
     evhttp_set_default_content_type(s->http, NULL);
     evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PUT |
-                                            EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH);
+                                            EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH | EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT); /* most only to be refused by us */
     evhttp_set_gencb(s->http, on_request, s);
     evhttp_set_bevcb(s->http, new_connection, s);
     s->bound = evhttp_bind_socket_with_handle(s->http, s->c.host, (ev_uint16_t)s->c.port);

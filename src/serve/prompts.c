@@ -4,28 +4,27 @@
 
 #include "serve.h"
 
+ie_status serve_token_ids(serve *s, const json_t *v, const char *name, serve_prompt *out, ie_error *err) {
+    size_t n = json_array_size(v);
+    bool ok = json_is_array(v) && n <= INT32_MAX;
+    if (!(out->id = ie_calloc(n ? n : 1, sizeof *out->id, name, err))) return IE_E_NOMEM;
+    for (size_t i = 0; i < n && ok; i++) {
+        json_int_t id = json_integer_value(json_array_get(v, i));
+        ok = json_is_integer(json_array_get(v, i)) && id >= 0 && id < s->info.n_vocab;
+        out->id[i] = (int32_t)id;
+    }
+    out->n = (int32_t)n;
+    return ok ? IE_OK : ie_fail(err, IE_E_ARG, "'%s' must be a list of token ids from 0 to %d", name, s->info.n_vocab - 1);
+}
+
 static ie_status wrong(const serve *s, const char *name, size_t max, ie_error *err) {
     return ie_fail(err, IE_E_ARG, "'%s' must be a text, a list of token ids from 0 to %d, or a list of at most %zu of these", name,
                    s->info.n_vocab - 1, max);
 }
 
-static ie_status from_ids(const serve *s, const json_t *list, const char *name, size_t max, serve_prompt *out, ie_error *err) {
-    size_t n = json_array_size(list);
-    if (n > INT32_MAX) return wrong(s, name, max, err);
-    if (!(out->id = ie_calloc(n ? n : 1, sizeof *out->id, "prompt", err))) return IE_E_NOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(list, i);
-        json_int_t id = json_integer_value(v);
-        if (!json_is_integer(v) || id < 0 || id >= s->info.n_vocab) return wrong(s, name, max, err);
-        out->id[i] = (int32_t)id;
-    }
-    out->n = (int32_t)n;
-    return IE_OK;
-}
-
-static ie_status from_value(const serve *s, const json_t *v, const char *name, size_t max, serve_prompt *out, ie_error *err) {
+static ie_status from_value(serve *s, const json_t *v, const char *name, size_t max, serve_prompt *out, ie_error *err) {
     size_t n = 0;
-    if (json_is_array(v)) return from_ids(s, v, name, max, out, err);
+    if (json_is_array(v) && (!json_array_size(v) || json_is_integer(json_array_get(v, 0)))) return serve_token_ids(s, v, name, out, err);
     if (!json_is_string(v)) return wrong(s, name, max, err);
     ie_status st = ie_tokenize(s->model, json_string_value(v), json_string_length(v), IE_TOK_ADD_SPECIAL, &out->id, &n, err);
     out->n = (int32_t)n;

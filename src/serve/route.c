@@ -19,14 +19,14 @@ static const serve_route *const tables[] = {
     serve_routes_responses,
 };
 
-/* *known: another method exists for the path. */
-static const serve_route *find(const http_req *r, bool *known) {
+/* *other: a method that the path has, NULL for unknown paths. */
+static const serve_route *find(const http_req *r, const char **other) {
     const char *method = !strcmp(r->method, "HEAD") ? "GET" : r->method;
-    *known = false;
+    *other = NULL;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const serve_route *row = tables[t]; row->path; row++) {
             if (row->flags & ROUTE_BELOW ? strncmp(row->path, r->path, strlen(row->path)) != 0 : strcmp(row->path, r->path) != 0) continue;
-            *known = true;
+            *other = row->method;
             if (!strcmp(row->method, method)) return row;
         }
     return NULL;
@@ -102,12 +102,13 @@ static void refuse(serve_call *c, int status, const char *why) {
 }
 
 /* False: refused, answered. */
-static bool admit(serve_call *c, const serve_route *row, bool known) {
+static bool admit(serve_call *c, const serve_route *row, const char *other) {
     char why[300];
     c->flags = row ? row->flags : 0;
     if (!row) {
-        snprintf(why, sizeof why, known ? "%s is not allowed for %.200s" : "there is no endpoint %s %.200s", c->http->method, c->http->path);
-        refuse(c, known ? 405 : 404, why);
+        if (other) http_set_header(c->http, "Allow", strcmp(other, "GET") ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
+        snprintf(why, sizeof why, other ? "%s is not allowed for %.200s" : "there is no endpoint %s %.200s", c->http->method, c->http->path);
+        refuse(c, other ? 405 : 404, why);
         return false;
     }
     if (foreign(c->s, c->http)) {
@@ -141,25 +142,25 @@ static void log_request(serve *s, const http_req *r) {
 
 bool serve_quick(void *user, http_req *r) {
     serve_call c = {.s = user, .http = r};
-    bool known;
+    const char *other;
     if (!strcmp(r->method, "OPTIONS")) {
         cors(c.s, r);
         http_send(r, 204, "text/plain", NULL, 0);
         return true;
     }
-    const serve_route *row = find(r, &known);
+    const serve_route *row = find(r, &other);
     if (row && !(row->flags & ROUTE_QUICK)) return false;
     cors(c.s, r);
-    if (admit(&c, row, known)) row->handle(&c); // NOLINT(clang-analyzer-core.NullDereference): admitted, so not NULL
+    if (admit(&c, row, other)) row->handle(&c); // NOLINT(clang-analyzer-core.NullDereference): admitted, so not NULL
     return true;
 }
 
 void serve_handle(void *user, http_req *r) {
     serve_call c = {.s = user, .http = r};
-    bool known;
-    const serve_route *row = find(r, &known);
+    const char *other;
+    const serve_route *row = find(r, &other);
     cors(c.s, r);
-    if (admit(&c, row, known)) row->handle(&c);
+    if (admit(&c, row, other)) row->handle(&c);
     json_decref(c.body);
     log_request(c.s, r);
 }

@@ -294,6 +294,8 @@ typedef struct {
 } serve_prompt;
 ie_status serve_prompts(serve *s, const json_t *v, const char *name, size_t max, serve_prompt **out, uint32_t *n, ie_error *err);
 void serve_prompts_free(serve_prompt *list, uint32_t n);
+/* A list of token ids, which may be empty; out->id is the caller's, also after a failure. */
+ie_status serve_token_ids(serve *s, const json_t *v, const char *name, serve_prompt *out, ie_error *err);
 
 /* A text to fill in between a prefix and a suffix, files before it (llama-server's input_extra, may be NULL), and the beginning of
  * what is to be filled in. IE_E_ARG where the model has no tokens for it. */
