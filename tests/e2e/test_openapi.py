@@ -15,10 +15,11 @@ SECONDS = 30  # a request that takes longer hangs
 EXAMPLES = int(os.environ.get("OPENAPI_EXAMPLES", "20"))
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 # Other names of the same endpoint, and the page.
-ALIASES = {"/models", "/chat/completions", "/completions", "/embeddings", "/v1/health", "/", "/index.html"}
+ALIASES = {"/models", "/responses", "/chat/completions", "/completions", "/embeddings", "/v1/health", "/", "/index.html"}
 
 # Schemas of answers, which are taken as they are.
-ANSWERS = {"Error", "Event", "Model", "Usage", "Timings", "TokenProb", "ChatCompletion", "TextCompletion", "Embeddings", "LlamaCompletion", "Ids"}
+ANSWERS = {"Error", "Event", "Model", "Usage", "Timings", "TokenProb", "ChatCompletion", "TextCompletion", "Embeddings", "LlamaCompletion", "Ids",
+           "ToolCall", "Response", "Message", "AnthropicError"}
 
 schemathesis = pytest.importorskip("schemathesis")
 # Whether a request can be answered depends on the model (its context, its tokens), and numbers like 5.0 pass for integers.
