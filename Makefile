@@ -227,7 +227,7 @@ install: $(BUILD)/ie-run $(BUILD)/ie-serve $(BUILD)/libie.a $(BUILD)/libie.so
 	ln -sf libie.so.0 $(DESTDIR)$(PREFIX)/lib/libie.so
 	install -m 644 include/ie.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(or $(PC_PREFIX),$(PREFIX))|; s|@VERSION@|$(VERSION)|' tools/libie.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libie.pc
-	install -m 644 README.md LICENSE docs/*.md $(DESTDIR)$(PREFIX)/share/doc/amd-infer/
+	install -m 644 README.md LICENSE docs/*.md docs/*.yaml $(DESTDIR)$(PREFIX)/share/doc/amd-infer/
 
 DIST := amd-infer-$(VERSION)-linux-$(shell uname -m)
 dist: $(BUILD)/ie-run

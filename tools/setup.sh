@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 BUILD_PKGS="gcc make libc6-dev libjansson-dev libpcre2-dev libedit-dev libevent-dev python3 python3-venv ca-certificates"
 PROOF_PKGS="python3 python3-venv ca-certificates gcc libc6-dev frama-c-base why3 z3 cvc4"
-TEST_PKGS="$BUILD_PKGS g++ clang libclang-rt-dev libcmocka-dev procps"
+TEST_PKGS="$BUILD_PKGS g++ clang libclang-rt-dev libcmocka-dev procps curl"
 
 # The web page's tests drive it; Ubuntu's package of that name is only a link to a snap, which a container cannot install.
 BROWSER_PKGS="chromium fonts-dejavu-core"
