@@ -486,14 +486,43 @@ static inline uint32_t ie_nseg(uint32_t nblk) {
     uint32_t u = (nblk + 7u) / 8u;
     return u < IE_MAX_SEGS ? u : IE_MAX_SEGS;
 }
-/* First block of segment s (s <= S; s = S gives nblk). */
-/*@ requires 1 <= nblk <= IE_MAX_K / 32 && s <= \min((nblk + 7) / 8, 16);
+/* First block of segment s: share s of the groups of 8 blocks; nblk from s = S on. Divides by a constant only, since a
+ * GPU divides by others through an approximate reciprocal. */
+/*@ requires 1 <= nblk <= IE_MAX_K / 32 && s <= IE_MAX_SEGS + 1;
     assigns \nothing;
     ensures \result == \min(nblk, s * ((nblk + 7) / 8) / \min((nblk + 7) / 8, 16) * 8); */
 static inline uint32_t ie_seg_begin(uint32_t s, uint32_t nblk) {
-    uint32_t u = (nblk + 7u) / 8u, n = ie_nseg(nblk), b = s * u / n * 8u;
+    uint32_t u = (nblk + 7u) / 8u, b = (u < IE_MAX_SEGS ? s : s * u / IE_MAX_SEGS) * 8u;
     return b < nblk ? b : nblk;
 }
+
+/* Launches of a GPU's matrix kernels: a workgroup is IE_WG_WAVES waves; `waves` of them (4 or 8) share the segments of a
+ * tile, so a workgroup has 1 or 2 tiles. Its tiles; the place of a wave's tile among them; the wave's part of its tile. */
+#define IE_WG_WAVES 8u
+/*@ requires waves == 4 || waves == 8;
+    assigns \nothing;
+    ensures \result == IE_WG_WAVES / waves; */
+static inline uint32_t ie_wg_tiles(uint32_t waves) { return waves == 4u ? 2u : 1u; }
+/*@ requires (waves == 4 || waves == 8) && wave < IE_WG_WAVES;
+    assigns \nothing;
+    ensures \result == wave / waves; */
+static inline uint32_t ie_wave_slot(uint32_t wave, uint32_t waves) { return waves == 4u ? wave / 4u : 0u; }
+/*@ requires (waves == 4 || waves == 8) && wave < IE_WG_WAVES;
+    assigns \nothing;
+    ensures \result == wave % waves; */
+static inline uint32_t ie_wave_part(uint32_t wave, uint32_t waves) { return waves == 4u ? wave % 4u : wave; }
+/* First segment of a part, of nseg; part = waves gives nseg. */
+/*@ requires nseg <= IE_MAX_SEGS && (waves == 4 || waves == 8) && part <= waves;
+    assigns \nothing;
+    ensures \result == nseg * part / waves; */
+static inline uint32_t ie_wave_seg(uint32_t nseg, uint32_t part, uint32_t waves) {
+    return waves == 4u ? ie_share(nseg, part, 4u) : ie_share(nseg, part, IE_WG_WAVES);
+}
+/* Workgroups that have tiles. */
+/*@ requires tiles <= IE_MAX_ROWS / 32 && (waves == 4 || waves == 8);
+    assigns \nothing;
+    ensures \result == (tiles * waves + 7) / 8; */
+static inline uint32_t ie_wg_count(uint32_t tiles, uint32_t waves) { return waves == 4u ? (tiles + 1u) / 2u : tiles; }
 
 /* ---- Q8 activations --------------------------------------------------------------------------------------------- */
 
@@ -514,7 +543,8 @@ static inline uint32_t ie_q8_group(uint32_t t_total) { return t_total == 1u ? 1u
     assigns \nothing;
     ensures \result == (t / g * nblk + b) * g + t % g; */
 static inline uint32_t ie_q8_at(uint32_t t, uint32_t b, uint32_t nblk, uint32_t g) {
-    return (t / g * nblk + b) * g + t % g;
+    if (g == 1u) return t * nblk + b; /* so that no division is by a number that is not constant */
+    return (t / IE_DECODE_T * nblk + b) * IE_DECODE_T + t % IE_DECODE_T;
 }
 /* Blocks that a buffer of T tokens takes. */
 /*@ requires 1 <= t_total <= IE_MAX_T && nblk <= IE_MAX_K / 32;

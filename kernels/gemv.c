@@ -177,35 +177,23 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum) {
     a->y[(uint64_t)t * a->y_ld + row] = sum;
 }
 
-/* Core maps without divisions by numbers that are not constant (a card divides through its approximate reciprocal): there are
- * IE_MAX_SEGS segments, or one for each 8 blocks; a tile has SHARES or WAVES waves; tokens lie alone or in groups of 16. */
-IE_INLINE uint32_t seg_begin(uint32_t s, uint32_t nblk) {
-    uint32_t u = (nblk + 7u) / 8u, b = (u < IE_MAX_SEGS ? s : s * u / IE_MAX_SEGS) * 8u;
-    return b < nblk ? b : nblk;
-}
-#define WAVES 8u  /* of a workgroup */
-#define SHARES 4u /* of a tile, at least: so at most WAVES / SHARES tiles a workgroup */
+#define MAX_TILES 2u /* of a workgroup: ie_wg_tiles(4) */
 
-IE_INLINE uint32_t share(uint32_t nseg, uint32_t part, uint32_t waves) {
-    return waves == SHARES ? ie_share(nseg, part, SHARES) : ie_share(nseg, part, WAVES);
-}
 /* The Q8 block of token t0 and block b; those of the tokens after t0 in its group of 16 follow, then those of block b + 1. A single token's
  * blocks follow each other. */
 IE_INLINE IE_SCALAR const uint32_t *q8_block(const ie_abi_gemv *a, uint32_t nt, uint32_t t0, uint32_t b) {
-    uint32_t at = nt == 1u ? ie_q8_at(t0, b, a->nblk, 1u) : ie_q8_at(t0, b, a->nblk, IE_DECODE_T);
-    return (IE_SCALAR const uint32_t *)a->x + (uint64_t)at * IE_Q8_WORDS;
+    return (IE_SCALAR const uint32_t *)a->x + (uint64_t)ie_q8_at(t0, b, a->nblk, ie_q8_group(nt)) * IE_Q8_WORDS;
 }
-#define Q8_NEXT(NT) ((NT) == 1u ? 1u : IE_DECODE_T) /* blocks from block b to b + 1 */
 
 /* Where a wave stands: its tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
 typedef struct {
     uint32_t tile, slot, part, nseg, seg, seg1;
 } place;
 IE_INLINE place where(const ie_abi_gemv *a) {
-    uint32_t wave = ie_wave(), per = a->waves == SHARES ? WAVES / SHARES : 1u;
-    place p = {.slot = a->waves == SHARES ? wave / SHARES : 0u, .part = a->waves == SHARES ? wave % SHARES : wave, .nseg = ie_nseg(a->nblk)};
-    p.tile = ie_wg_x() * per + p.slot;
-    p.seg = share(p.nseg, p.part, a->waves), p.seg1 = share(p.nseg, p.part + 1u, a->waves);
+    uint32_t wave = ie_wave();
+    place p = {.slot = ie_wave_slot(wave, a->waves), .part = ie_wave_part(wave, a->waves), .nseg = ie_nseg(a->nblk)};
+    p.tile = ie_wg_x() * ie_wg_tiles(a->waves) + p.slot;
+    p.seg = ie_wave_seg(p.nseg, p.part, a->waves), p.seg1 = ie_wave_seg(p.nseg, p.part + 1u, a->waves);
     return p;
 }
 
@@ -230,26 +218,26 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
 #define SEGMENT_END(NT) \
     if (i + 1u == end) { \
         _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
-        seg++, end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+        seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
     }
 /* Block b of a unit held in u; x: the unit's Q8 blocks. */
 #define USE(F, NT, KIND, BIAS) \
     block o; \
     block_##F(&u, b, &o); \
     _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
-        acc[t] = add_block(KIND, BIAS, &o, x + (b * Q8_NEXT(NT) + t) * IE_Q8_WORDS, acc[t]);
+        acc[t] = add_block(KIND, BIAS, &o, x + (b * ie_q8_group(NT) + t) * IE_Q8_WORDS, acc[t]);
 
 /* ROW: the format's row of layout.h. Whole units: when a block has been used, its registers take the same block of the next unit, so that
  * most of a unit is under way at any time, and no load waits for a later one: no guard may stand there. Then the last whole unit, and one
  * that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * (NT) * 32u]; \
+        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * (NT) * 32u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
             words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
-            uint32_t i = seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(seg_begin(p.seg1, nblk)), end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+            uint32_t i = ie_seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(ie_seg_begin(p.seg1, nblk)), end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
             uint32_t whole = i1 < nblk / IE_GPU_UNIT ? i1 : nblk / IE_GPU_UNIT; \
             float acc[NT] = {0}; \
             unit u; \
@@ -344,7 +332,7 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u
 /* Block by block, the next one's 64 or 128 bytes a lane under way. A row's last block may be shorter than 32. */
 #define FLOAT(F) \
     IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[WAVES / SHARES * IE_MAX_SEGS * 32u]; \
+        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * 32u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         const uint32_t per = row_##F.per; \
@@ -353,7 +341,7 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u
             IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)ie_wg_y() * a.x_ld; \
             for (; seg < p.seg1; seg++) { \
                 float acc = 0.0f; \
-                uint32_t b = seg_begin(seg, nblk), b1 = seg_begin(seg + 1u, nblk), whole = a.cols / IE_BLOCK, q[32]; \
+                uint32_t b = ie_seg_begin(seg, nblk), b1 = ie_seg_begin(seg + 1u, nblk), whole = a.cols / IE_BLOCK, q[32]; \
                 if (b1 < whole) whole = b1; \
                 field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
                 for (; b + 1u < whole; b++) { \

@@ -67,21 +67,21 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
             uint32_t to = t / IE_MMA_TOKENS * IE_MMA_TOKENS + ie_mma_token(t % IE_MMA_TOKENS); \
             sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + to) * 32u + ie_mma_row(t % IE_MMA_TOKENS)] = acc[t], acc[t] = 0.0f; \
         } \
-        seg++, end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+        seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
     }
 
 /* As GEMV_T of gemv.c: whole units, each block's registers refilled with the same block of the next unit as soon as it is used; the last
  * whole unit; one that is not whole. SIGNED: the format's bytes less 128 are its values (BIAS is 128). */
 #define GEMV_MMA(F, T, NT, KIND, BIAS, SIGNED, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[((NT) == 16u ? 1u : WAVES / SHARES) * IE_MAX_SEGS * (NT) * 32u]; \
-        IE_MMA_LDS(turn, WAVES); \
+        static IE_LDS_VAR float sums[((NT) == 16u ? 1u : MAX_TILES) * IE_MAX_SEGS * (NT) * 32u]; \
+        IE_MMA_LDS(turn, IE_WG_WAVES); \
         const place p = where(&a); \
         const ie_mma_from from = ie_mma_where(); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
             words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
-            uint32_t i = seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(seg_begin(p.seg1, nblk)), end = ie_gpu_units(seg_begin(seg + 1u, nblk)); \
+            uint32_t i = ie_seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(ie_seg_begin(p.seg1, nblk)), end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
             uint32_t whole = i1 < nblk / IE_GPU_UNIT ? i1 : nblk / IE_GPU_UNIT; \
             IE_GLOBAL const uint32_t *x = a.x + (uint64_t)ie_q8_at(ie_wg_y() * (NT), i * IE_GPU_UNIT, nblk, IE_DECODE_T) * IE_Q8_WORDS; \
             float acc[NT] = {0}; \

@@ -35,7 +35,7 @@ IE_INLINE bool ie_q8_put(IE_GLOBAL uint32_t *to, float x) {
 
 /* Where block b of row t of an op's Q8 output lies. */
 IE_INLINE IE_GLOBAL uint32_t *ie_out_block(const ie_abi_out *o, uint32_t t, uint32_t b) {
-    uint32_t at = o->group == 1u ? ie_q8_at(t, b, o->nblk, 1u) : ie_q8_at(t, b, o->nblk, IE_DECODE_T);
+    uint32_t at = ie_q8_at(t, b, o->nblk, o->group);
     return o->q8 + (uint64_t)ie_uniform(at) * IE_Q8_WORDS;
 }
 

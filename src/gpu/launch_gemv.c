@@ -3,8 +3,6 @@
 #include "gpu.h"
 #include "layout.h"
 
-#define WAVES 8u /* of a workgroup */
-
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
 static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
@@ -24,11 +22,11 @@ void gpu_mat_choice_read(gpu_mat_choice *c) {
 }
 
 static ie_status add_gemv(const ie_mat *m, uint32_t group, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
-    if (group_tokens[group] == 16u) waves = WAVES; /* LDS for one tile's sums */
-    uint32_t each = WAVES / waves, t = group_tokens[group];
+    if (group_tokens[group] == 16u) waves = IE_WG_WAVES; /* LDS for one tile's sums */
+    uint32_t t = group_tokens[group];
     a.waves = waves;
-    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad((ie_ntiles(m->rows) + each - 1u) / each), (a.n + t - 1u) / t, 32u * WAVES, &a, sizeof a,
-                   err);
+    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)), (a.n + t - 1u) / t, 32u * IE_WG_WAVES, &a,
+                   sizeof a, err);
 }
 
 /* IE_GEMV_NOBATCH: token t by itself. Q8 blocks lie in groups of 16 tokens: the kernel that takes 4 stores one. */
@@ -51,7 +49,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
     if (!n) return IE_OK;
     /* all of a card's waves busy with half as many: then four a tile, which read more in a row */
-    uint32_t waves = ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : WAVES;
+    uint32_t waves = ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : IE_WG_WAVES;
     ie_abi_gemv a = {.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
                      .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
                      .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
