@@ -55,7 +55,7 @@ static inline uint32_t ie_unit(uint32_t tile, uint32_t sb, uint32_t nsb) { retur
     ensures \result == base + w * 32 + r; */
 static inline uint32_t ie_field_wm(uint32_t base, uint32_t w, uint32_t r) { return base + w * IE_TILE_ROWS + r; }
 /* lane-major (GPU): a lane loads up to 4 words (16 bytes) of its row at once. */
-/*@ requires base < 2048 && w < n <= 32 && r < 32;
+/*@ requires base < 2048 && w < n <= 256 && r < 32;
     assigns \nothing;
     ensures \result == base + w / 4 * 128 + r * \min(4, n - w / 4 * 4) + w % 4; */
 static inline uint32_t ie_field_lm(uint32_t base, uint32_t n, uint32_t w, uint32_t r) {
@@ -405,74 +405,45 @@ static inline int ie_share_ok(uint32_t n, uint32_t parts) { return parts >= 1u &
     ensures \result == n * i / parts; */
 static inline uint32_t ie_share(uint32_t n, uint32_t i, uint32_t parts) { return n * i / parts; }
 
-/* Matrix tiles of a batch of T tokens: token groups of 16; work item i of ntiles * groups is row tile i / groups and
- * token group i % groups, so that neighbours share a tile's weights. */
-/*@ requires t_total <= IE_MAX_T;
+/* A batch of T tokens in groups of n: token t is t % n of group t / n. */
+/*@ requires t_total <= IE_MAX_T && 1 <= n <= IE_MAX_T;
     assigns \nothing;
-    ensures \result == (t_total + 15) / 16; */
-static inline uint32_t ie_tok_groups(uint32_t t_total) { return (t_total + IE_DECODE_T - 1u) / IE_DECODE_T; }
-/*@ requires groups >= 1;
+    ensures \result == (t_total + n - 1) / n; */
+static inline uint32_t ie_tok_groups(uint32_t t_total, uint32_t n) { return (t_total + n - 1u) / n; }
+/* A matrix times a batch on the CPU: the token groups of 16 form blocks, the rows pieces; work item i is piece i % pieces
+ * of block i / pieces. First token of a block; block = blocks gives the end of the last group. */
+/*@ requires pieces >= 1;
     assigns \nothing;
-    ensures \result == i / groups; */
-static inline uint32_t ie_item_tile(uint32_t i, uint32_t groups) { return i / groups; }
-/*@ requires groups >= 1;
+    ensures \result == i / pieces; */
+static inline uint32_t ie_item_block(uint32_t i, uint32_t pieces) { return i / pieces; }
+/*@ requires pieces >= 1;
     assigns \nothing;
-    ensures \result == i % groups; */
-static inline uint32_t ie_item_group(uint32_t i, uint32_t groups) { return i % groups; }
+    ensures \result == i % pieces; */
+static inline uint32_t ie_item_piece(uint32_t i, uint32_t pieces) { return i % pieces; }
+/*@ requires groups <= IE_MAX_T / 16 && 1 <= blocks <= 65536 && block <= blocks;
+    assigns \nothing;
+    ensures \result == groups * block / blocks * 16; */
+static inline uint32_t ie_block_tok(uint32_t groups, uint32_t block, uint32_t blocks) {
+    //@ assert groups * blocks <= 32 * blocks && groups * block <= groups * blocks;
+    //@ assert groups * block / blocks <= groups;
+    return ie_share(groups, block, blocks) * IE_DECODE_T;
+}
 
-/* ---- unit layouts ----------------------------------------------------------------------------------------------- */
-
-/* First word of each field inside a unit (src/quant/quant.h), for ie_field_wm / ie_field_lm / ie_field_half, and the
- * words of a unit. K formats: block b's fields start at IE_X_B + b * IE_X_B_WORDS. */
-#define IE_F32_WORDS 1024u
-#define IE_F16_WORDS 512u /* BF16 too */
-#define IE_Q4_0_D 0u
-#define IE_Q4_0_Q 16u
-#define IE_Q4_0_WORDS 144u /* IQ4_NL too */
-#define IE_Q4_1_DM 0u
-#define IE_Q4_1_Q 32u
-#define IE_Q4_1_WORDS 160u
-#define IE_Q5_0_D 0u
-#define IE_Q5_0_QH 16u
-#define IE_Q5_0_Q 48u
-#define IE_Q5_0_WORDS 176u
-#define IE_Q5_1_DM 0u
-#define IE_Q5_1_QH 32u
-#define IE_Q5_1_Q 64u
-#define IE_Q5_1_WORDS 192u
-#define IE_Q8_0_D 0u
-#define IE_Q8_0_Q 16u
-#define IE_Q8_0_WORDS 272u
-#define IE_Q2_K_DM 0u
-#define IE_Q2_K_SC 32u
-#define IE_Q2_K_B 160u
-#define IE_Q2_K_B_WORDS 64u
-#define IE_Q2_K_WORDS 672u
-#define IE_Q3_K_D 0u
-#define IE_Q3_K_SC 16u
-#define IE_Q3_K_B 112u /* qh, then q2 32 words on */
-#define IE_Q3_K_B_WORDS 96u
-#define IE_Q3_K_WORDS 880u
-#define IE_Q4_K_DM 0u
-#define IE_Q4_K_SC 32u
-#define IE_Q4_K_B 128u
-#define IE_Q4_K_B_WORDS 128u
-#define IE_Q4_K_WORDS 1152u
-#define IE_Q5_K_DM 0u
-#define IE_Q5_K_SC 32u
-#define IE_Q5_K_B 128u /* qh, then q 32 words on */
-#define IE_Q5_K_B_WORDS 160u
-#define IE_Q5_K_WORDS 1408u
-#define IE_Q6_K_D 0u
-#define IE_Q6_K_SC 16u
-#define IE_Q6_K_B 144u /* q, then q2 128 words on */
-#define IE_Q6_K_B_WORDS 192u
-#define IE_Q6_K_WORDS 1680u
-#define IE_IQ4_XS_DH 0u
-#define IE_IQ4_XS_SL 32u
-#define IE_IQ4_XS_B 64u
-#define IE_IQ4_XS_B_WORDS 128u
-#define IE_IQ4_XS_WORDS 1088u
+/* Division without a divider, for x * d below 2^32: the host computes ie_inv(d), a kernel multiplies. (The compilers' own
+ * division by a number that is not constant starts from the hardware's approximate reciprocal, whose bits are not
+ * documented, and takes 20 instructions.) */
+/*@ requires d >= 1;
+    assigns \nothing;
+    ensures 4294967296 <= \result * d < 4294967296 + d;
+    ensures 1 <= \result <= 4294967296; */
+static inline uint64_t ie_inv(uint32_t d) { return ((1ull << 32) + d - 1u) / d; }
+/*@ requires inv <= 4294967296;
+    assigns \nothing;
+    ensures \result == x * inv / 4294967296; */
+static inline uint32_t ie_div_inv(uint32_t x, uint64_t inv) {
+    //@ assert x * inv <= 4294967295 * inv;
+    return (uint32_t)(x * inv / (1ull << 32));
+}
 
 /* ---- segments of a row's sum ------------------------------------------------------------------------------------ */
 
@@ -620,6 +591,26 @@ static inline uint32_t ie_part_of(uint32_t pos) { return pos / (IE_PAGE * IE_FOL
     assigns \nothing;
     ensures \result == part * 8; */
 static inline uint32_t ie_part_page(uint32_t part) { return part * IE_FOLD_PAGES; }
+/* Most partials of a token at a position up to `top`, and of up to 16 tokens of a sequence that follow each other: what
+ * launches and memory have room for. Partials are counted from a token's (the first token's) first. */
+/*@ requires top < 0x80000000;
+    assigns \nothing;
+    ensures \result == (window == 0 ? top / 256 + 1 : \min(top / 256 + 1, window / 256 + 2)); */
+static inline uint32_t ie_att_parts(uint32_t top, uint32_t window) {
+    uint32_t all = ie_part_of(top) + 1u, most = window / (IE_PAGE * IE_FOLD_PAGES) + 2u;
+    return window == 0u || all < most ? all : most;
+}
+/*@ requires top < 0x80000000;
+    assigns \nothing;
+    ensures \result == (window == 0 ? top / 256 + 1 : \min(top / 256 + 1, window / 256 + 2) + 1); */
+static inline uint32_t ie_att_run_parts(uint32_t top, uint32_t window) {
+    return ie_att_parts(top, window) + (window == 0u ? 0u : 1u);
+}
+/* Shares of `each` partials, at least one: share s takes [s * each, s * each + each). */
+/*@ requires each >= 1 && parts <= 0x1000000 && each <= 0x1000000;
+    assigns \nothing;
+    ensures \result == (parts + each - 1) / each; */
+static inline uint32_t ie_att_shares(uint32_t parts, uint32_t each) { return (parts + each - 1u) / each; }
 /* Slots [lo, hi) of a page that a token seeing [first, pos] attends to; lo >= hi when there are none. */
 /*@ requires page <= 0xFFFFFFFF / 32;
     assigns \nothing;
@@ -671,13 +662,26 @@ static inline int ie_batch_ok(const uint32_t *seq, const uint32_t *pos, uint32_t
     return 1;
 }
 
-/* Roll-back log of a recurrent layer: inputs of the token at pos lie in slot pos mod 32. A step replays up to 16
- * accepted tokens and appends up to 16 new ones after them: none of the new ones falls on one that is still to be
- * replayed. */
+/* Roll-back log of a recurrent layer whose state stands at position `base`: the inputs of base .. base + 31 lie in the
+ * slots pos mod 32, those of the 3 positions before base, which the convolution over 4 tokens needs, in a ring of 4 behind
+ * the slots. A step at pos replays [base, pos), takes n new tokens, and leaves the state at `next`: after the first new
+ * token in decode (any of the others may be dropped again), at the beginning of the last 32 positions in prefill. */
 #define IE_LOG_SLOTS (2u * IE_DECODE_T)
+#define IE_LOG_TAPS 4u
 /*@ assigns \nothing;
     ensures \result == pos % 32; */
 static inline uint32_t ie_log_slot(uint32_t pos) { return pos % IE_LOG_SLOTS; }
+/*@ assigns \nothing;
+    ensures \result == 32 + pos % 4; */
+static inline uint32_t ie_log_tap(uint32_t pos) { return IE_LOG_SLOTS + pos % IE_LOG_TAPS; }
+/*@ requires base <= pos && 1 <= n && pos + n <= 0x80000000;
+    assigns \nothing;
+    ensures \result == (decode != 0 ? pos + 1 : \max(base, (pos + n - 1) / 32 * 32)); */
+static inline uint32_t ie_log_next(uint32_t base, uint32_t pos, uint32_t n, uint32_t decode) {
+    uint32_t segment = (pos + n - 1u) / IE_LOG_SLOTS * IE_LOG_SLOTS;
+    if (decode != 0u) return pos + 1u;
+    return segment > base ? segment : base;
+}
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 

@@ -65,11 +65,6 @@ typedef struct {
     float scale;
 } ie_abi_embed;
 
-/* Division without a divider, for x * d below 2^32: the host passes ie_abi_inv(d). (The compilers' own division by a number that
- * is not constant starts from the hardware's approximate reciprocal, whose bits are not documented, and takes 20 instructions.) */
-static inline uint64_t ie_abi_inv(uint32_t d) { return ((1ull << 32) + d - 1u) / d; }
-static inline uint32_t ie_abi_div(uint32_t x, uint64_t inv) { return (uint32_t)(x * inv >> 32); }
-
 /* ---- read.c ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct {

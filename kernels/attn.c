@@ -178,7 +178,7 @@ IE_INLINE float part_scores(const ie_abi_attn *a, view v, uint32_t t, uint32_t h
     float s = -__builtin_inff();
     *lo = slot_lo(v, page), *hi = slot_hi(v, page);
     if (*lo < *hi) {
-        IE_GLOBAL const uint16_t *kp = page_at(&a->pages, a->out.batch->seq[t], page, ie_abi_div(head, a->group_inv), ie_head_pad(a->hd));
+        IE_GLOBAL const uint16_t *kp = page_at(&a->pages, a->out.batch->seq[t], page, ie_div_inv(head, a->group_inv), ie_head_pad(a->hd));
         IE_SCALAR const float *q = ie_scalar(query_at(a, t, head));
         float x;
 #define K_AT(c) ie_load16(kp + ((c) * IE_PAGE + lane) * 8u)
@@ -235,7 +235,7 @@ IE_KERNEL(256) ie_attn_split(ie_abi_attn a) {
     float m = part_soft(&f, s, lo < hi);
     ie_barrier();
     IE_GLOBAL float *to = part_at(&a, t, head, rel);
-    uint32_t d = 2u * ie_tid(), kv = ie_abi_div(head, a.group_inv), seq = a.out.batch->seq[t];
+    uint32_t d = 2u * ie_tid(), kv = ie_div_inv(head, a.group_inv), seq = a.out.batch->seq[t];
     if (d < hdp) { /* two dimensions a lane */
         float o0 = 0.0f, o1 = 0.0f;
         for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) {
@@ -283,7 +283,7 @@ IE_KERNEL(256) ie_attn(ie_abi_attn a) {
     uint32_t head = ie_wg_x(), t = a.t0 + ie_wg_y(), hd = a.hd, hdp = ie_head_pad(hd), lo, hi;
     if (t >= a.out.batch->n) return;
     view v = view_of(&a, t);
-    uint32_t kv = ie_abi_div(head, a.group_inv), seq = a.out.batch->seq[t];
+    uint32_t kv = ie_div_inv(head, a.group_inv), seq = a.out.batch->seq[t];
     float top = -__builtin_inff(), sum = 0.0f, o[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (uint32_t k = view_k0(v); k < view_k1(v); k++) {
         part_scores(&a, v, t, head, k, &f, &lo, &hi);
@@ -396,15 +396,15 @@ IE_INLINE void attn_kv(const ie_abi_attn *a, IE_LDS uint32_t *kv, const uint32_t
     uint32_t n_tok = b->n > a->t0 ? b->n - a->t0 : 0u, n_pairs = (n_tok < a->nt ? n_tok : a->nt) * group;
     uint32_t pair = ie_wg_y() * IE_ATTN_PAIRS, end = pair + IE_ATTN_PAIRS < n_pairs ? pair + IE_ATTN_PAIRS : n_pairs;
     for (uint32_t run; pair < end; pair = run) { /* pairs of one sequence */
-        uint32_t t0 = a->t0 + ie_abi_div(pair, a->group_inv), t1 = t0, seq = ie_uniform(b->seq[t0]), mine = ie_wg_y() * IE_ATTN_PAIRS + ie_wave();
+        uint32_t t0 = a->t0 + ie_div_inv(pair, a->group_inv), t1 = t0, seq = ie_uniform(b->seq[t0]), mine = ie_wg_y() * IE_ATTN_PAIRS + ie_wave();
         for (run = pair; run < end; run++) {
-            uint32_t t = a->t0 + ie_abi_div(run, a->group_inv);
+            uint32_t t = a->t0 + ie_div_inv(run, a->group_inv);
             if (ie_uniform(b->seq[t]) != seq) break;
             t1 = t;
         }
         view first = view_of(a, t0), last = view_of(a, t1);
         kv_query u = {.mine = mine >= pair && mine < run};
-        u.t = u.mine ? a->t0 + ie_abi_div(mine, a->group_inv) : t0, u.head = kv_head * group + (mine - ie_abi_div(mine, a->group_inv) * group);
+        u.t = u.mine ? a->t0 + ie_div_inv(mine, a->group_inv) : t0, u.head = kv_head * group + (mine - ie_div_inv(mine, a->group_inv) * group);
         u.v = view_of(a, u.t);
         uint32_t k = view_k0(first) + share * a->spw, k_end = k + a->spw < view_k1(last) ? k + a->spw : view_k1(last);
         for (; k < k_end; k++) {

@@ -17,7 +17,7 @@
  * LDS: gdn1 8 KB (results, for the norm), gdn 32 KB, others none. Registers: budgets.txt. */
 #include "q8.h"
 
-#define TAPS 4u
+#define TAPS IE_LOG_TAPS
 #define PENDING IE_LOG_SLOTS
 #define MAX_E (IE_GDN_HD_MAX / 32u) /* elements of a head a lane */
 
@@ -61,7 +61,7 @@ IE_INLINE void put_head(IE_GLOBAL float *to, const float *y, uint32_t n) {
 /* The newest input to the log: its slot from `next` on, the ring for the three before `next`. */
 IE_INLINE void keep(const conv *c, uint32_t pos, bool logged) {
     uint32_t next = c->b.next, at = c->head * c->a->hd;
-    if (pos < next && pos + 3u >= next) put_head(c->log + (PENDING + pos % TAPS) * c->row + at, c->x[3], c->n);
+    if (pos < next && pos + 3u >= next) put_head(c->log + ie_log_tap(pos) * c->row + at, c->x[3], c->n);
     if (pos >= next && !logged) put_head(c->log + ie_log_slot(pos) * c->row + at, c->x[3], c->n);
 }
 
@@ -79,7 +79,7 @@ IE_KERNEL(32) ie_conv(ie_abi_delta a) {
 #pragma unroll
         for (uint32_t k = 1u; k < TAPS; k++) { /* the inputs before base; zeros before the sequence's beginning */
             uint32_t pos = c.b.base + k - TAPS;
-            c.x[k][i] = c.b.base + k < TAPS ? 0.0f : c.log[(PENDING + pos % TAPS) * c.row + at + lane + 32u * i];
+            c.x[k][i] = c.b.base + k < TAPS ? 0.0f : c.log[ie_log_tap(pos) * c.row + at + lane + 32u * i];
         }
     }
     float y[MAX_E];
@@ -118,7 +118,7 @@ IE_INLINE token token_at(const ie_abi_delta *a, const ie_abi_gdn_block *b, uint3
     uint32_t ch = (2u * a->n_k + a->n_v) * a->hd, row = ch + 2u * a->n_v, gate = ch + head;
     IE_GLOBAL float *x = a->pending + (uint64_t)(block * PENDING + pos - b->base) * row;
     if (pos >= b->pos) x = a->x + (uint64_t)(b->t0 + pos - b->pos) * a->x_ld, gate += a->n_v * a->hd;
-    uint32_t kh = head - ie_abi_div(head, a->n_k_inv) * a->n_k;
+    uint32_t kh = head - ie_div_inv(head, a->n_k_inv) * a->n_k;
     return (token){x + kh * a->hd, x + (a->n_k + kh) * a->hd, x + (2u * a->n_k + head) * a->hd, ie_uniformf(x[gate]),
                    ie_uniformf(x[gate + a->n_v])};
 }

@@ -4,13 +4,13 @@
  *                         float matrices
  *   ie_embed_FORMAT       y[t] = row token[t] * scale
  *
- * Operands: weights in the layout of layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
+ * Operands: weights in the layout of ie_layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
  * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
  * 4 KB a token of a group. Registers: budgets.txt. */
 #include "gpu.h"
-#include "layout.h"
+#include "ie_layout.h"
 
 typedef enum { K_DOT, K_DOT_MIN, K_DOT2, K_DOT2_MIN } kind;
 
@@ -110,19 +110,17 @@ IE_INLINE void field(words at, uint32_t n, uint32_t r, uint32_t *out) {
     for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = at[ie_field_lm(0, n, w, r)];
 }
 
-IE_INLINE words bulk(ie_gpu_format f, words at) { return at + IE_TILE_ROWS * (f.n0 + f.n1); }
-
 /* The headers of unit i of a tile whose rows have nblk blocks. */
 IE_INLINE void fetch_head(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uint32_t r, heads *h) {
     words at = tile + ie_tile_words(i, ie_gpu_unit_words(f));
     field(at, f.n0, r, h->h0);
-    field(at + IE_TILE_ROWS * f.n0, f.n1, r, h->h1);
-    if (f.apart) h->d = ((IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, nblk)))[IE_TILE_ROWS * i + r];
+    field(at + ie_gpu_base(f, IE_GPU_HEAD1), f.n1, r, h->h1);
+    if (f.apart) h->d = ((IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, nblk)))[ie_gpu_apart(i, r)];
 }
 /* What block b of a whole unit at `at` is the last to need of the bulk: its words, or 16 bytes of two blocks; b is a constant. */
 IE_INLINE void fetch_block(ie_gpu_format f, words at, uint32_t b, uint32_t r, unit *u) {
-    if (f.per >= 4u) field(bulk(f, at) + IE_TILE_ROWS * f.per * b, f.per, r, u->q + f.per * b);
-    else if (b % 2u) field(bulk(f, at) + IE_TILE_ROWS * 2u * (b - 1u), 4u, r, u->q + 2u * (b - 1u));
+    if (f.per >= 4u) field(at + ie_gpu_block_at(f, b), f.per, r, u->q + f.per * b);
+    else if (b % 2u) field(at + ie_gpu_block_at(f, b), 2u * f.per, r, u->q + f.per * (b - 1u));
 }
 /* A unit that may have fewer than 8 blocks. The words of those that it has not are not defined. */
 IE_INLINE void fetch(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uint32_t r, unit *u) {
@@ -227,7 +225,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
     _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
         acc[t] = add_block(KIND, BIAS, &o, x + (b * ie_q8_group(NT) + t) * IE_Q8_WORDS, acc[t]);
 
-/* ROW: the format's row of layout.h. Whole units: when a block has been used, its registers take the same block of the next unit, so that
+/* ROW: the format's row of ie_layout.h. Whole units: when a block has been used, its registers take the same block of the next unit, so that
  * most of a unit is under way at any time, and no load waits for a later one: no guard may stand there. Then the last whole unit, and one
  * that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \

@@ -1,4 +1,4 @@
-/* The laws of core/ie_core.h: what its functions promise, each once, as a function of its inputs.
+/* The laws of core/ie_core.h and core/ie_layout.h: what its functions promise, each once, as a function of its inputs.
  *
  * A law returns LAW_HOLDS, LAW_BROKEN, or LAW_OUT when the inputs are outside its precondition. laws/README.md says in
  * a sentence what each states and what rests on it; tests/unit/test_laws.c runs each on 10^6 inputs inside its
@@ -8,7 +8,7 @@
 #ifndef IE_LAWS_H
 #define IE_LAWS_H
 
-#include "ie_core.h"
+#include "ie_layout.h"
 
 #define LAW_BROKEN 0
 #define LAW_HOLDS 1
@@ -69,7 +69,7 @@ static inline int law_unit_order(uint32_t nsb, uint32_t t, uint32_t s) {
     return next == ie_unit(t, s, nsb) + 1u;
 }
 
-/* Fields have 1 .. 32 words a row (F32: 32) and start below 2048. */
+/* Fields have 1 .. 32 words a row (F32: 32), lane-major ones of a GPU unit up to 256, and start below 2048. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_wm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
     if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
@@ -78,7 +78,7 @@ static inline int law_field_wm(uint32_t base, uint32_t n, uint32_t w1, uint32_t 
 }
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_lm(uint32_t base, uint32_t n, uint32_t w1, uint32_t r1, uint32_t w2, uint32_t r2) {
-    if (base >= 2048u || n > 32u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
+    if (base >= 2048u || n > 256u || w1 >= n || w2 >= n || r1 >= 32u || r2 >= 32u) return LAW_OUT;
     uint32_t a = ie_field_lm(base, n, w1, r1), b = ie_field_lm(base, n, w2, r2);
     //@ assert n - w1 / 4 * 4 == 1 || n - w1 / 4 * 4 == 2 || n - w1 / 4 * 4 == 3 || n - w1 / 4 * 4 >= 4;
     //@ assert n - w2 / 4 * 4 == 1 || n - w2 / 4 * 4 == 2 || n - w2 / 4 * 4 == 3 || n - w2 / 4 * 4 >= 4;
@@ -91,7 +91,7 @@ static inline int law_field_lm(uint32_t base, uint32_t n, uint32_t w1, uint32_t 
 /* Lane-major: up to 4 words of a row are neighbours, and 4 of them are 16-byte aligned where the field is. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_field_lm_wide(uint32_t base, uint32_t n, uint32_t w, uint32_t r) {
-    if (base >= 2048u || base % 4u != 0u || n > 32u || w >= n || r >= 32u) return LAW_OUT;
+    if (base >= 2048u || base % 4u != 0u || n > 256u || w >= n || r >= 32u) return LAW_OUT;
     uint32_t g = w / 4u * 4u, first = ie_field_lm(base, n, g, r);
     //@ assert g / 4 == w / 4 && g % 4 == 0;
     //@ assert n - g >= 4 ==> first == base + w / 4 * 128 + r * 4;
@@ -151,6 +151,166 @@ static inline int law_layout_full(uint32_t fmt) {
     uint32_t sum = 0u;
     for (uint32_t f = 0u; f < LAW_FIELDS; f++) sum += law_layout_size(fmt, f);
     return sum == law_layouts[fmt][0] && sum * 4u == law_layouts[fmt][1] * 32u && sum % 16u == 0u;
+}
+
+/* ---- GGUF's super-blocks ---------------------------------------------------------------------------------------- */
+
+/* {bytes, blocks} of a super-block, then {first byte, bytes} of its arrays, in the order of ie_format_id from Q4_0 on
+ * (float formats are one array). */
+#define LAW_SOURCES 12u
+static const uint8_t law_sources[LAW_SOURCES][10] = {
+    {18, 1, IE_G_Q4_0_D, 2, IE_G_Q4_0_Q, 16, 0, 0, 0, 0},
+    {20, 1, IE_G_Q4_1_DM, 4, IE_G_Q4_1_Q, 16, 0, 0, 0, 0},
+    {22, 1, IE_G_Q5_0_D, 2, IE_G_Q5_0_QH, 4, IE_G_Q5_0_Q, 16, 0, 0},
+    {24, 1, IE_G_Q5_1_DM, 4, IE_G_Q5_1_QH, 4, IE_G_Q5_1_Q, 16, 0, 0},
+    {34, 1, IE_G_Q8_0_D, 2, IE_G_Q8_0_Q, 32, 0, 0, 0, 0},
+    {84, 8, IE_G_Q2_K_SC, 16, IE_G_Q2_K_Q2, 64, IE_G_Q2_K_DM, 4, 0, 0},
+    {110, 8, IE_G_Q3_K_QH, 32, IE_G_Q3_K_Q2, 64, IE_G_Q3_K_SC, 12, IE_G_Q3_K_D, 2},
+    {144, 8, IE_G_Q4_K_DM, 4, IE_G_Q4_K_SC, 12, IE_G_Q4_K_Q, 128, 0, 0},
+    {176, 8, IE_G_Q5_K_DM, 4, IE_G_Q5_K_SC, 12, IE_G_Q5_K_QH, 32, IE_G_Q5_K_Q, 128},
+    {210, 8, IE_G_Q6_K_Q, 128, IE_G_Q6_K_Q2, 64, IE_G_Q6_K_SC, 16, IE_G_Q6_K_D, 2},
+    {18, 1, IE_G_Q4_0_D, 2, IE_G_Q4_0_Q, 16, 0, 0, 0, 0},
+    {136, 8, IE_G_IQ4_XS_DH, 4, IE_G_IQ4_XS_SL, 4, IE_G_IQ4_XS_Q, 128, 0, 0},
+};
+/* Byte `at` of a super-block belongs to exactly one array, which lies inside. */
+static inline int law_source_arrays(uint32_t fmt, uint32_t at) {
+    if (fmt >= LAW_SOURCES || at >= law_sources[fmt][0]) return LAW_OUT;
+    uint32_t count = 0u;
+    for (uint32_t f = 0u; f < 4u; f++) {
+        uint32_t b = law_sources[fmt][2u + 2u * f], n = law_sources[fmt][3u + 2u * f];
+        if (b + n > law_sources[fmt][0]) return LAW_BROKEN;
+        if (b <= at && at < b + n) count++;
+    }
+    return count == 1u;
+}
+/* Super-block sb of row i of a matrix lies inside its row and inside the matrix's bytes; super-blocks do not overlap. A
+ * float row's last block may be shorter. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_source_row(uint32_t k, uint32_t blocks, uint32_t bytes, uint32_t sb) {
+    if (k == 0u || k > IE_MAX_K || (blocks != 1u && blocks != 8u) || bytes == 0u || bytes > 256u) return LAW_OUT;
+    if (k % (32u * blocks) != 0u && (blocks != 1u || bytes % 32u != 0u)) return LAW_OUT;
+    uint32_t nsb = ie_nsb_of(k, blocks), row = ie_gguf_row_bytes(k, blocks, bytes), len = 32u * blocks;
+    if (sb >= nsb) return LAW_OUT;
+    uint32_t n = sb + 1u < nsb ? len : k - sb * len; /* weights of this super-block */
+    //@ assert n == len || (blocks == 1 && sb == nsb - 1 && n == (k - 1) % 32 + 1);
+    //@ assert nsb - 1 == (k - 1) / len;
+    //@ assert (sb + 1) * bytes <= (nsb - 1) * bytes || sb == nsb - 1;
+    return nsb >= 1u && (nsb - 1u) * len < k && k <= nsb * len && sb * bytes + n * bytes / len <= row &&
+           row <= nsb * bytes && (k % len != 0u || row == nsb * bytes);
+}
+
+/* ---- the GPU's units --------------------------------------------------------------------------------------------- */
+
+#define LAW_GPU_ID(name, FORMAT, n0, n1, per, apart) LAW_GPU_##FORMAT,
+enum { IE_GPU_FORMATS(LAW_GPU_ID) LAW_GPU_COUNT };
+#define LAW_GPU_ROW(name, FORMAT, n0, n1, per, apart) {n0, n1, per, apart},
+static const ie_gpu_format law_gpu[LAW_GPU_COUNT] = {IE_GPU_FORMATS(LAW_GPU_ROW)};
+/* GGUF's bytes of 256 weights of a row, in the same order. */
+static const uint16_t law_gguf_bytes[LAW_GPU_COUNT] = {144, 160, 176, 192, 272, 84, 110, 144, 176, 210, 144, 136, 1024, 512, 512};
+
+/* Every block lies in exactly one unit, and no unit is empty. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_gpu_units(uint32_t nblk, uint32_t b, uint32_t u) {
+    if (nblk > IE_MAX_K / IE_BLOCK || b >= nblk || u >= ie_gpu_units(nblk)) return LAW_OUT;
+    uint32_t n = ie_gpu_unit_blocks(u, nblk), inside = b >= u * IE_GPU_UNIT && b < u * IE_GPU_UNIT + n;
+    return n >= 1u && n <= IE_GPU_UNIT && b / IE_GPU_UNIT < ie_gpu_units(nblk) && inside == (b / IE_GPU_UNIT == u);
+}
+/* Units follow each other without a gap, the half-words apart come behind the last, and nothing reaches beyond the tile. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_gpu_tile(uint32_t n0, uint32_t n1, uint32_t per, uint32_t apart, uint32_t nblk, uint32_t u, uint32_t r) {
+    if (n0 > 8u || n1 > 16u || per < 2u || per > 32u || apart > 1u || r >= 32u) return LAW_OUT;
+    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || u >= ie_gpu_units(nblk)) return LAW_OUT;
+    ie_gpu_format f = {n0, n1, per, apart};
+    uint32_t last = ie_gpu_units(nblk) - 1u, units = ie_gpu_units_words(f, nblk), tile = ie_gpu_tile_words(f, nblk);
+    uint32_t unit = ie_gpu_unit_words(f), nb = ie_gpu_unit_blocks(u, nblk), half = ie_gpu_apart(u, r);
+    //@ assert nb * per <= 8 * per && u * unit <= 255 * unit;
+    uint32_t size = 32u * (n0 + n1 + nb * per), at = ie_tile_words(u, unit);
+    //@ assert u < last ==> nb == 8 && size == unit;
+    //@ assert u * unit == u * (32 * (n0 + n1)) + u * 8 * (32 * per);
+    //@ assert size == 32 * (n0 + n1) + nb * (32 * per);
+    //@ assert u == last ==> nblk == u * 8 + nb;
+    //@ assert u == last ==> nblk * (32 * per) == u * 8 * (32 * per) + nb * (32 * per);
+    //@ assert u == last ==> (nblk + 7) / 8 * (32 * (n0 + n1)) == u * (32 * (n0 + n1)) + 32 * (n0 + n1);
+    if (u < last ? size != unit : at + size != units) return LAW_BROKEN;
+    if (apart == 0u) return units == tile;
+    return units < tile && half < 2u * (tile - units) && half / 32u == u && half % 32u == r;
+}
+/* A whole unit, half-words apart included, has the bytes of GGUF's 32 rows. */
+static inline int law_gpu_bytes(uint32_t fmt) {
+    if (fmt >= LAW_GPU_COUNT) return LAW_OUT;
+    ie_gpu_format f = law_gpu[fmt];
+    return f.n0 <= 8u && f.n1 <= 16u && f.per >= 2u && f.per <= 32u && f.apart <= 1u &&
+           ie_gpu_unit_words(f) * 4u + f.apart * 64u == 32u * law_gguf_bytes[fmt];
+}
+/* Every (field, word, row) of a unit has its own place inside the unit. */
+static inline int law_gpu_at(uint32_t fmt, uint32_t nb, uint32_t to1, uint32_t w1, uint32_t r1, uint32_t to2, uint32_t w2,
+                             uint32_t r2) {
+    if (fmt >= LAW_GPU_COUNT || nb == 0u || nb > 8u || to1 > 2u || to2 > 2u || r1 >= 32u || r2 >= 32u) return LAW_OUT;
+    ie_gpu_format f = law_gpu[fmt];
+    ie_gpu_place p1 = (ie_gpu_place)to1, p2 = (ie_gpu_place)to2;
+    if (w1 >= ie_gpu_words(f, p1, nb) || w2 >= ie_gpu_words(f, p2, nb)) return LAW_OUT;
+    uint32_t a = ie_gpu_at(f, p1, nb, w1, r1), b = ie_gpu_at(f, p2, nb, w2, r2);
+    return a < 32u * (f.n0 + f.n1 + nb * f.per) && (a == b) == (to1 == to2 && w1 == w2 && r1 == r2);
+}
+/* The kernels' loads of block b's bulk words, by groups of four words from ie_gpu_block_at on, read the words that the host
+ * put there; those of the headers, group by group, too. w: word of the block's; of the header. */
+static inline int law_gpu_load(uint32_t fmt, uint32_t nb, uint32_t b, uint32_t w, uint32_t r) {
+    if (fmt >= LAW_GPU_COUNT || nb == 0u || nb > 8u || b >= nb || r >= 32u) return LAW_OUT;
+    ie_gpu_format f = law_gpu[fmt];
+    if (w >= f.per || (f.per < 4u && nb < 8u)) return LAW_OUT;
+    uint32_t v = f.per < 4u ? b % 2u * f.per + w : w; /* counted from the load's first word */
+    uint32_t at = ie_gpu_block_at(f, b) + ie_field_lm(0u, v / 4u * 4u + 4u, v, r);
+    return at == ie_gpu_at(f, IE_GPU_BULK, nb, f.per * b + w, r) && (ie_gpu_block_at(f, b) + r * 4u) % 4u == 0u;
+}
+static inline int law_gpu_load_head(uint32_t n, uint32_t w, uint32_t r) { /* a field of n words: whole groups, then the rest */
+    if (n > 16u || w >= n || r >= 32u) return LAW_OUT;
+    uint32_t m = w / 4u * 4u + 4u <= n ? w / 4u * 4u + 4u : n;
+    return ie_field_lm(0u, m, w, r) == ie_field_lm(0u, n, w, r);
+}
+
+/* One row of IE_GPU_MOVES. */
+typedef struct {
+    uint32_t fmt, from, words, stride, to, at;
+} law_move;
+#define LAW_MOVE(FORMAT, FROM, WORDS, STRIDE, TO, AT) {LAW_GPU_##FORMAT, FROM, WORDS, STRIDE, TO, AT},
+static const law_move law_moves[] = {IE_GPU_MOVES(LAW_MOVE)};
+#define LAW_MOVES 38u
+static inline uint32_t law_move_count(const law_move *m) { /* instances in 8 blocks */
+    static const uint8_t k[LAW_GPU_COUNT] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0}; /* super-blocks of 8 */
+    return k[m->fmt] != 0u && m->stride == 0u ? 1u : 8u;
+}
+/* Word v of field `to` of a format's whole unit comes from exactly one word of one move; half-words: from two of one. */
+static inline int law_gpu_moves(uint32_t fmt, uint32_t to, uint32_t v) {
+    if (fmt >= LAW_GPU_COUNT || to > 2u || v >= ie_gpu_words(law_gpu[fmt], (ie_gpu_place)to, 8u)) return LAW_OUT;
+    uint32_t count = 0u;
+    for (uint32_t i = 0u; i < LAW_MOVES; i++) {
+        const law_move *m = &law_moves[i];
+        if (m->fmt != fmt || m->to != to) continue;
+        if (m->words == 0u) count += v < 4u; /* eight halves in four words */
+        for (uint32_t j = 0u; j < law_move_count(m); j++)
+            if (m->words != 0u && v >= ie_gpu_move_word(m->at, m->words, j, 0u) &&
+                v <= ie_gpu_move_word(m->at, m->words, j, m->words - 1u))
+                count++;
+    }
+    return count == 1u;
+}
+/* Word or half-word s of a word-major unit (16 words: one half-word a row) is moved exactly once: the fields that the moves
+ * name are those of the layout. s counts sixteenths of 32 rows' words. */
+static inline int law_gpu_sources(uint32_t fmt, uint32_t s) {
+    static const uint8_t id[LAW_GPU_COUNT] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 1, 2}; /* in law_layouts */
+    if (fmt >= LAW_GPU_COUNT || s >= law_layouts[id[fmt]][0] / 16u) return LAW_OUT;
+    uint32_t count = 0u;
+    for (uint32_t i = 0u; i < LAW_MOVES; i++) {
+        const law_move *m = &law_moves[i];
+        if (m->fmt != fmt) continue;
+        for (uint32_t j = 0u; j < (m->stride != 0u ? 8u : 1u); j++) {
+            uint32_t at = m->from + j * m->stride, b = at / 16u, n = m->words == 0u ? 1u : 2u * m->words;
+            if (at % 16u != 0u) return LAW_BROKEN;
+            if (fmt == LAW_GPU_F16 || fmt == LAW_GPU_BF16) n = 2u * m->words; /* 32 half-words */
+            if (s >= b && s < b + n) count++;
+        }
+    }
+    return count == 1u && sizeof law_moves / sizeof *law_moves == LAW_MOVES;
 }
 
 /* ---- words and halves ------------------------------------------------------------------------------------------- */
@@ -472,25 +632,40 @@ static inline int law_butterfly(const uint32_t *w, uint32_t lane) { /* w: 32 wor
     ie_butterfly(v);
     return v[lane] == sum;
 }
+/* Across the waves of a workgroup: a butterfly in each of 8 waves, then a tree over the waves' sums. */
+static inline int law_wave_sums(const uint32_t *w) { /* w: 256 words */
+    uint32_t v[256], top[8], sum = 0u;
+    for (uint32_t i = 0u; i < 256u; i++) {
+        v[i] = w[i];
+        sum += w[i];
+    }
+    for (uint32_t i = 0u; i < 8u; i++) {
+        ie_butterfly(v + 32u * i);
+        top[i] = v[32u * i];
+    }
+    ie_tree(top, 8u);
+    return top[0] == sum;
+}
 /* A launch has a workgroup for each group of work, is never of 253 .. 256, and otherwise not padded. */
 static inline int law_grid_pad(uint32_t groups) {
     uint32_t n = ie_grid_pad(groups);
     return n >= groups && (n < 253u || n > 256u) && (n == groups || (n == 257u && n - groups <= 4u));
 }
 /* Numbers that results, files and kernels rest on: frozen. */
-#define LAW_CONSTANTS 13u
+#define LAW_CONSTANTS 16u
 static inline int law_constants(uint32_t i) {
     static const uint32_t is[LAW_CONSTANTS][2] = {
         {IE_TILE_ROWS, 32u}, {IE_BLOCK, 32u},    {IE_MAX_K, 65536u},  {IE_MAX_ROWS, 2097152u}, {IE_MAX_T, 512u},
         {IE_DECODE_T, 16u},  {IE_PAGE, 32u},     {IE_FOLD_PAGES, 8u}, {IE_MAX_SEGS, 16u},      {IE_Q8_NHI, 12u},
-        {IE_LOG_SLOTS, 32u}, {IE_PLAN_UNIT, 256u}, {IE_PLAN_MAX_BUFS, 65536u}};
+        {IE_LOG_SLOTS, 32u}, {IE_PLAN_UNIT, 256u}, {IE_PLAN_MAX_BUFS, 65536u},
+        {IE_LOG_TAPS, 4u},   {IE_WG_WAVES, 8u},  {IE_GPU_UNIT, 8u}};
     if (i >= LAW_CONSTANTS) return LAW_OUT;
     return is[i][0] == is[i][1];
 }
 /* Segment boundaries are frozen too: share s of the groups of 8 blocks, in S parts. */
 static inline int law_seg_exact(uint32_t nblk, uint32_t s) {
     uint32_t u = (nblk + 7u) / 8u, n = u < 16u ? u : 16u;
-    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || s > n) return LAW_OUT;
+    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || s > IE_MAX_SEGS + 1u) return LAW_OUT;
     uint32_t b = s * u / n * 8u;
     return ie_nseg(nblk) == n && ie_seg_begin(s, nblk) == (b < nblk ? b : nblk);
 }
@@ -515,13 +690,24 @@ static inline int law_seg_cover(uint32_t nblk, uint32_t b) {
         if (s < ie_nseg(nblk) && ie_seg_begin(s, nblk) <= b && b < ie_seg_begin(s + 1u, nblk)) count++;
     return count == 1u;
 }
-/* Segment s of a row goes to exactly one of the waves that share a tile. */
+/* Segment s of a row goes to exactly one of the waves that share a tile, and a wave's segments follow each other. */
 static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
-    if (nseg > IE_MAX_SEGS || waves == 0u || waves > 32u || s >= nseg) return LAW_OUT;
+    if (nseg > IE_MAX_SEGS || (waves != 4u && waves != 8u) || s >= nseg) return LAW_OUT;
     uint32_t count = 0u;
     for (uint32_t v = 0u; v < waves; v++)
-        if (ie_share(nseg, v, waves) <= s && s < ie_share(nseg, v + 1u, waves)) count++;
-    return count == 1u;
+        if (ie_wave_seg(nseg, v, waves) <= s && s < ie_wave_seg(nseg, v + 1u, waves)) count++;
+    return count == 1u && ie_wave_seg(nseg, 0u, waves) == 0u && ie_wave_seg(nseg, waves, waves) == nseg;
+}
+/* Every (tile, part) belongs to exactly one wave of one workgroup of the launch, padding included. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_wave_tile(uint32_t tiles, uint32_t waves, uint32_t tile, uint32_t part, uint32_t wg, uint32_t wave) {
+    if (tiles > IE_MAX_ROWS / 32u || (waves != 4u && waves != 8u) || tile >= tiles || part >= waves) return LAW_OUT;
+    uint32_t grid = ie_grid_pad(ie_wg_count(tiles, waves));
+    if (wg >= grid || wave >= IE_WG_WAVES) return LAW_OUT;
+    uint32_t per = ie_wg_tiles(waves), slot = ie_wave_slot(wave, waves), mine = ie_wave_part(wave, waves);
+    uint32_t owner = tile / per, as = tile % per * waves + part; /* the one wave */
+    int is = wg * per + slot == tile && mine == part;
+    return slot < per && mine < waves && owner < grid && as < IE_WG_WAVES && is == (wg == owner && wave == as);
 }
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_share_ok(uint32_t n, uint32_t parts) {
@@ -534,15 +720,54 @@ static inline int law_share(uint32_t n, uint32_t parts, uint32_t i) {
     return b == (uint64_t)n * i / parts && ie_share(n, 0u, parts) == 0u && ie_share(n, parts, parts) == n && b <= e &&
            e <= n && (e - b == size || (e - b == size + 1u && n % parts != 0u));
 }
+/* Every token belongs to exactly one group, and no group is empty. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
-static inline int law_items(uint32_t tiles, uint32_t t, uint32_t tile, uint32_t tok) {
-    if (t == 0u || t > IE_MAX_T || tiles > IE_MAX_ROWS / 32u || tile >= tiles || tok >= t) return LAW_OUT;
-    uint32_t groups = ie_tok_groups(t), group = tok / IE_DECODE_T, i = tile * groups + group;
-    //@ assert group < groups && (tile + 1) * groups <= tiles * groups;
-    //@ assert i == groups * tile + group;
-    //@ assert i / groups == tile && i % groups == group;
-    return group < groups && (groups - 1u) * IE_DECODE_T < t && i < tiles * groups && ie_item_tile(i, groups) == tile &&
-           ie_item_group(i, groups) == group;
+static inline int law_tok_groups(uint32_t t, uint32_t n, uint32_t tok) {
+    if (t == 0u || t > IE_MAX_T || n == 0u || n > IE_MAX_T || tok >= t) return LAW_OUT;
+    uint32_t groups = ie_tok_groups(t, n);
+    //@ assert t + n - 1 < (groups + 1) * n && groups * n <= t + n - 1;
+    //@ assert tok / n * n <= tok < (tok / n + 1) * n;
+    //@ assert tok / n + 1 <= groups || (tok / n) * n >= groups * n;
+    return tok / n < groups && (groups - 1u) * n < t;
+}
+/* Every (piece of rows, block of tokens) is exactly one work item. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_items(uint32_t pieces, uint32_t blocks, uint32_t piece, uint32_t block) {
+    if (pieces == 0u || pieces > IE_MAX_ROWS || blocks > 512u || piece >= pieces || block >= blocks) return LAW_OUT;
+    uint32_t i = block * pieces + piece;
+    //@ assert (block + 1) * pieces <= blocks * pieces;
+    //@ assert i == pieces * block + piece;
+    //@ assert i / pieces == block && i % pieces == piece;
+    return i < blocks * pieces && ie_item_block(i, pieces) == block && ie_item_piece(i, pieces) == piece;
+}
+/* Every token of a batch lies in exactly one block; with two groups or more for each block none but the only block holds a
+ * single token, whose Q8 layout is another. */
+static inline int law_block_tok(uint32_t t, uint32_t blocks, uint32_t tok) {
+    uint32_t groups = ie_tok_groups(t, IE_DECODE_T), count = 0u;
+    if (t == 0u || t > IE_MAX_T || blocks == 0u || (blocks > 1u && groups < 2u * blocks) || tok >= t) return LAW_OUT;
+    for (uint32_t k = 0u; k < 16u; k++) {
+        if (k >= blocks) break;
+        uint32_t b = ie_block_tok(groups, k, blocks), e = ie_block_tok(groups, k + 1u, blocks);
+        e = e < t ? e : t;
+        if (e <= b || (blocks > 1u && e - b < 2u)) return LAW_BROKEN;
+        if (b <= tok && tok < e) count++;
+    }
+    return count == 1u;
+}
+/* Division by multiplication with the host's reciprocal is exact. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_div_inv(uint32_t x, uint32_t d) {
+    if (d == 0u || (uint64_t)x * d >= (1ull << 32)) return LAW_OUT;
+    uint64_t inv = ie_inv(d);
+    //@ ghost uint32_t q = x / d;
+    //@ assert q * d <= x < (q + 1) * d;
+    //@ assert x * (inv * d - 4294967296) <= x * (d - 1) < 4294967296;
+    //@ assert (x * inv) * d == x * (inv * d);
+    //@ assert (x * inv) * d >= x * 4294967296 >= q * d * 4294967296;
+    //@ assert (x * inv) * d < (x + 1) * 4294967296 <= (q + 1) * d * 4294967296;
+    //@ assert x * inv >= q * 4294967296;
+    //@ assert x * inv < (q + 1) * 4294967296;
+    return ie_div_inv(x, inv) == x / d;
 }
 
 /* ---- Q8 buffers ------------------------------------------------------------------------------------------------- */
@@ -671,6 +896,36 @@ static inline int law_att_parts(uint32_t pos, uint32_t k) {
     return (ie_part_page(k) <= page && page < ie_part_page(k + 1u)) == (ie_part_of(pos) == k);
 }
 
+/* A launch of splits: (partial, page of it, slot) is taken exactly if it is a position that the token sees; so each is taken
+ * once. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_att_once(uint32_t pos, uint32_t window, uint32_t k, uint32_t p, uint32_t slot) {
+    if (pos >= LAW_MAX_POS || k >= LAW_MAX_POS / 256u || p >= IE_FOLD_PAGES || slot >= IE_PAGE) return LAW_OUT;
+    uint32_t first = ie_att_first(pos, window), page = ie_part_page(k) + p, x = k * 256u + p * 32u + slot;
+    int split = k >= ie_part_of(first) && k < ie_part_of(pos) + 1u;
+    int taken = split && slot >= ie_slot_lo(page, first) && slot < ie_slot_hi(page, pos);
+    return ie_page_of(x) == page && ie_slot_of(x) == slot && ie_part_of(x) == k && taken == (x >= first && x <= pos);
+}
+/* A token's partials, counted from its first, are fewer than the launch and the memory have room for; those of tokens up to
+ * 15 positions later too. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_att_room(uint32_t pos, uint32_t later, uint32_t top, uint32_t window) {
+    if (top >= LAW_MAX_POS || pos > top || later >= IE_DECODE_T || later > top - pos) return LAW_OUT;
+    uint32_t k0 = ie_part_of(ie_att_first(pos, window));
+    return ie_part_of(pos) + 1u - k0 <= ie_att_parts(top, window) &&
+           ie_part_of(pos + later) + 1u - k0 <= ie_att_run_parts(top, window) && ie_att_parts(top, window) <= ie_part_of(top) + 1u;
+}
+/* Each of n <= parts partials lies in exactly one share. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_att_shares(uint32_t parts, uint32_t each, uint32_t k) {
+    if (parts > LAW_MAX_POS / 256u || each == 0u || each > LAW_MAX_POS / 256u || k >= parts) return LAW_OUT;
+    uint32_t n = ie_att_shares(parts, each), s = k / each;
+    //@ assert s * each <= k < s * each + each;
+    //@ assert n * each <= parts + each - 1 < n * each + each;
+    //@ assert s < n || s * each >= n * each;
+    return s < n && (uint64_t)s * each <= k && k < (uint64_t)s * each + each;
+}
+
 /* ---- batches ---------------------------------------------------------------------------------------------------- */
 
 #define LAW_BATCH 5u
@@ -693,6 +948,53 @@ static inline int law_log_ring(uint32_t pos, uint32_t kept, uint32_t i, uint32_t
     if (pos >= LAW_MAX_POS || kept > IE_DECODE_T || i >= kept || j >= IE_DECODE_T || j2 >= IE_DECODE_T) return LAW_OUT;
     uint32_t a = ie_log_slot(pos + i), b = ie_log_slot(pos + kept + j), c = ie_log_slot(pos + kept + j2);
     return a < IE_LOG_SLOTS && a != b && (b == c) == (j == j2);
+}
+
+/* Where a step leaves the state: not behind where it was, nor beyond the step's end; what the log has to hold then fits. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_log_next(uint32_t base, uint32_t pos, uint32_t n, uint32_t decode) {
+    if (pos >= LAW_MAX_POS || n == 0u || n > IE_MAX_T || base > pos || n > LAW_MAX_POS - pos) return LAW_OUT;
+    if (decode > 1u || (decode == 1u && n > IE_DECODE_T)) return LAW_OUT;
+    uint32_t next = ie_log_next(base, pos, n, decode);
+    return base <= next && next <= pos + n && pos + n - next <= IE_LOG_SLOTS && (decode == 0u || next == pos + 1u) &&
+           (decode == 1u || next == base || next % IE_LOG_SLOTS == 0u);
+}
+/* A step over the log: `held` says whose inputs each row of it holds. The state stands at base, the log holds [base, base +
+ * kept) and the 3 positions before base; the step begins `back` positions before the log's end. Every token that is
+ * replayed finds its own inputs, and afterwards the log holds what the next step may ask for. */
+static inline int law_log_replay(uint32_t base, uint32_t kept, uint32_t back, uint32_t n, uint32_t decode) {
+    if (kept > IE_LOG_SLOTS || back > kept || base >= LAW_MAX_POS - 1024u || decode > 1u) return LAW_OUT;
+    if (n == 0u || n > (decode == 1u ? IE_DECODE_T : IE_MAX_T)) return LAW_OUT;
+    uint32_t held[IE_LOG_SLOTS + IE_LOG_TAPS], pos = base + kept - back, end = pos + n, next = ie_log_next(base, pos, n, decode);
+    for (uint32_t i = 0u; i < IE_LOG_SLOTS + IE_LOG_TAPS; i++) held[i] = 0xFFFFFFFFu;
+    for (uint32_t i = 0u; i < IE_LOG_SLOTS; i++)
+        if (i < kept) held[ie_log_slot(base + i)] = base + i;
+    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
+        if (base >= i) held[ie_log_tap(base - i)] = base - i;
+    /* the convolution's inputs before base, then the replayed ones; each is kept in the ring if next comes soon after */
+    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
+        if (base >= i && held[ie_log_tap(base - i)] != base - i) return LAW_BROKEN;
+    for (uint32_t p = base, i = 0u; i < IE_LOG_SLOTS; i++, p++) {
+        if (p >= pos) break;
+        if (held[ie_log_slot(p)] != p) return LAW_BROKEN;
+        if (p < next && p + 3u >= next) held[ie_log_tap(p)] = p;
+    }
+    /* the new ones: before next to the ring, from it on to their slots */
+    uint32_t from = next < 3u ? 0u : next - 3u;
+    from = from > pos ? from : pos;
+    for (uint32_t p = from, i = 0u; i < IE_LOG_SLOTS + 3u; i++, p++) {
+        if (p >= end) break;
+        if (p < next)
+            held[ie_log_tap(p)] = p;
+        else
+            held[ie_log_slot(p)] = p;
+    }
+    if (end - next > IE_LOG_SLOTS) return LAW_BROKEN;
+    for (uint32_t p = next, i = 0u; i < IE_LOG_SLOTS; i++, p++)
+        if (p < end && held[ie_log_slot(p)] != p) return LAW_BROKEN;
+    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
+        if (next >= i && held[ie_log_tap(next - i)] != next - i) return LAW_BROKEN;
+    return LAW_HOLDS;
 }
 
 /* ---- sizes and the plan ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Single-token mutations of every function of core/ie_core.h: does some law, or else a proof, notice each of them?
+"""Single-token mutations of every function of core/ie_core.h and ie_layout.h: does some law, or else a proof, notice each of them?
 
     proofs/mutate.py [--jobs N] [--runs N] [--seconds S] [--only FUNCTION] [--list] [--fresh]
 
@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CORE = os.path.join(ROOT, "core", "ie_core.h")
+CORE = [os.path.join(ROOT, "core", name) for name in ("ie_core.h", "ie_layout.h")]
 TEST = os.path.join(ROOT, "tests", "unit", "test_laws.c")
 LAWS = os.path.join(ROOT, "laws", "ie_laws.h")
 WORK = os.path.join(ROOT, "build", "mutate")
@@ -38,7 +38,7 @@ TOKEN = re.compile(r"""
     (?P<number>0[xX][0-9A-Fa-f]+u?|\d+u?) | (?P<name>[A-Za-z_]\w*) |
     (?P<op><<=|>>=|\+\+|--|\+=|-=|\*=|\|=|&=|\^=|<<|>>|<=|>=|==|!=|&&|\|\||->|[-+*/%&|^~<>=!?:;,.(){}\[\]])
 """, re.X)
-HEAD = re.compile(r"^static inline (?:u?int32_t|int|void) (ie_\w+)\(", re.M)
+HEAD = re.compile(r"^static inline (?:u?int32_t|uint64_t|int|void) (ie_\w+)\(", re.M)
 
 
 def blank_comments(text):
@@ -74,15 +74,23 @@ def changed(kind, text, before):
     return [None]
 
 
-def mutants(source):
-    """Every mutant: (key, function, offset, end, new text). Constants of layouts and codebooks too."""
-    code = blank_comments(source)
+def mutants(path):
+    """Every mutant of a file: (key, function, path, offset, end, new text). Constants of layouts and codebooks, and the numbers of
+    tables of rows X(...), too."""
+    code, table = blank_comments(open(path).read()), {}
+    for m in re.finditer(r"^    X\(([^\n]*)\)", code, re.M):
+        row = m.group(1).split(",")[0]
+        table[row] = table.get(row, 0) + 1
+        for n, t in enumerate(re.finditer(r"(?<=, )\d+u", m.group(1)), 1):
+            new, at = changed("number", t.group(), "")[0], m.start(1) + t.start()
+            name = f"row {row} {table[row]}"
+            yield f"{name}: {t.group()} -> {new} at {n}", name, path, at, at + len(t.group()), new
     for m in re.finditer(r"^#define (IE_\w+) +([^\n]*?)\s*$", code, re.M):
         for t in TOKEN.finditer(m.group(2)):
             if t.lastgroup == "number":
                 at = m.start(2) + t.start()
                 for new in changed("number", t.group(), "")[:1]:
-                    yield f"{m.group(1)}: {t.group()} -> {new}", m.group(1), at, at + len(t.group()), new
+                    yield f"{m.group(1)}: {t.group()} -> {new}", m.group(1), path, at, at + len(t.group()), new
     for name, at, end in functions(code):
         before, count = "{", {}
         for t in TOKEN.finditer(code, at, end):
@@ -93,7 +101,7 @@ def mutants(source):
                         continue
                     what = f"{text} -> {new or 'nothing'}"
                     count[what] = count.get(what, 0) + 1
-                    yield f"{name}: {what} #{count[what]}", name, t.start(), t.end(), new
+                    yield f"{name}: {what} #{count[what]}", name, path, t.start(), t.end(), new
             before = text
 
 
@@ -160,15 +168,17 @@ def laws_kill(place, options, stages, seconds):
 
 
 def judge(job):
-    number, mutant, source, runs, seconds = job
-    key, function, at, end, new = mutant
+    number, mutant, runs, seconds = job
+    key, function, path, at, end, new = mutant
     place = os.path.join(WORK, f"m{number}")
     for part in ("core", "laws", "tests/unit"):
         os.makedirs(os.path.join(place, part), exist_ok=True)
-    with open(os.path.join(place, "core/ie_core.h"), "w") as f:
-        f.write(source[:at] + new + source[end:])
-    for path, to in ((LAWS, "laws/ie_laws.h"), (TEST, "tests/unit/test_laws.c")):
-        with open(path) as f, open(os.path.join(place, to), "w") as g:
+    for core in CORE:
+        source = open(core).read()
+        with open(os.path.join(place, "core", os.path.basename(core)), "w") as f:
+            f.write(source[:at] + new + source[end:] if core == path else source)
+    for whole, to in ((LAWS, "laws/ie_laws.h"), (TEST, "tests/unit/test_laws.c")):
+        with open(whole) as f, open(os.path.join(place, to), "w") as g:
             g.write(f.read())
     verdict = laws_kill(place, ["-O0"], (500, runs), seconds)
     if verdict[0] == "survived":  # undefined behaviour counts too: shifts by 32, signed overflow
@@ -197,30 +207,29 @@ def equivalents():
 
 
 def main():
-    p = argparse.ArgumentParser(description="Mutation run over core/ie_core.h")
+    p = argparse.ArgumentParser(description="Mutation run over core/ie_core.h and ie_layout.h")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--runs", type=int, default=20000, help="inputs of each law")
     p.add_argument("--seconds", type=int, default=60, help="time limit of a mutant's laws")
     p.add_argument("--per", type=int, default=4, help="mutants of a function or constant, evenly spread; 0: all")
-    p.add_argument("--only", help="one function or constant")
+    p.add_argument("--only", nargs="+", help="functions, constants or rows of tables, all mutants of each")
     p.add_argument("--list", action="store_true", help="print the mutants and end")
     p.add_argument("--fresh", action="store_true", help="forget results of earlier runs")
     a = p.parse_args()
-    source = open(CORE).read()
-    todo = chosen(list(mutants(source)), 0 if a.only else a.per)
-    todo = [m for m in todo if not a.only or m[1] == a.only]
+    todo = chosen([m for path in CORE for m in mutants(path)], 0 if a.only else a.per)
+    todo = [m for m in todo if not a.only or m[1] in a.only]
     if a.list:
         print("\n".join(m[0] for m in todo))
         return 0
     os.makedirs(WORK, exist_ok=True)
     state = os.path.join(WORK, "results.json")
-    mark = hashlib.sha256((blank_comments(source) + blank_comments(open(LAWS).read()) + blank_comments(open(TEST).read()) +
+    mark = hashlib.sha256(("".join(blank_comments(open(path).read()) for path in CORE) + blank_comments(open(LAWS).read()) + blank_comments(open(TEST).read()) +
                            open(os.path.abspath(__file__)).read() + str(a.runs)).encode()).hexdigest()
     done = {}
     if os.path.exists(state) and not a.fresh:
         kept = json.load(open(state))
         done = kept["done"] if kept["mark"] == mark else {}
-    jobs = [(i, m, source, a.runs, a.seconds) for i, m in enumerate(todo) if m[0] not in done]
+    jobs = [(i, m, a.runs, a.seconds) for i, m in enumerate(todo) if m[0] not in done]
     known = equivalents()
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for n, (key, verdict) in enumerate(pool.map(judge, jobs), 1):

@@ -36,7 +36,7 @@ typedef struct {
     uint32_t n_layer, n_k, n_v, hd; /* key heads, value heads (a multiple), size of both: a multiple of 32, at most 256 */
 } ie_gdn_shape;
 
-#define IE_GDN_TAPS 4u
+#define IE_GDN_TAPS IE_LOG_TAPS
 #define IE_GDN_MAX_HD 256u
 
 static inline uint64_t ie_gdn_channels(const ie_gdn_shape *s) { return (2u * (uint64_t)s->n_k + s->n_v) * s->hd; }

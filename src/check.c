@@ -18,20 +18,38 @@ static ie_status check_pages(const ie_run *r, uint32_t seq, uint32_t pos, uint32
     return IE_OK;
 }
 
+/* Positions that a page table has room for; they are numbers of 31 bits. */
+static uint32_t room_of(const ie_state_desc *d) {
+    return ie_mul_ok(d->pages_per_seq, IE_PAGE, INT32_MAX) ? d->pages_per_seq * IE_PAGE : (uint32_t)INT32_MAX + 1u;
+}
+
+/* Why ie_batch_ok refuses a batch. */
+static ie_status bad_batch(const ie_step *s, uint32_t n_seq, uint32_t room, ie_error *err) {
+    for (uint32_t t = 0; t < s->n; t++) {
+        if (s->seq[t] < 0 || (uint32_t)s->seq[t] >= n_seq)
+            return ie_fail(err, IE_E_ARG, "batch token %u: sequence %d, must be 0..%u", t, s->seq[t], n_seq - 1u);
+        if (s->pos[t] < 0 || (uint32_t)s->pos[t] >= room)
+            return ie_fail(err, IE_E_ARG, "batch token %u: position %d, must be 0..%u", t, s->pos[t], room - 1u);
+        bool more = t > 0 && s->seq[t] == s->seq[t - 1];
+        if (more && s->pos[t] != s->pos[t - 1] + 1)
+            return ie_fail(err, IE_E_ARG, "batch token %u: position %d after %d of the same sequence", t, s->pos[t], s->pos[t - 1]);
+        for (uint32_t i = 0; i < t && !more; i++)
+            if (s->seq[i] == s->seq[t])
+                return ie_fail(err, IE_E_ARG, "batch token %u: sequence %d again, whose tokens must be next to each other", t, s->seq[t]);
+    }
+    return ie_fail(err, IE_E_ARG, "batch: %u tokens, must be 1..%u", s->n, IE_MAX_T);
+}
+
 static ie_status check_positions(const ie_run *r, bool rope, uint32_t window, ie_error *err) {
     const ie_step *s = r->step;
     const ie_state_desc *d = r->d;
-    uint64_t room = (uint64_t)d->pages_per_seq * IE_PAGE;
+    uint32_t room = room_of(d);
+    /* numbers below zero are beyond every limit as unsigned ones */
+    if (!ie_batch_ok((const uint32_t *)s->seq, (const uint32_t *)s->pos, s->n, d->n_seq, room)) return bad_batch(s, d->n_seq, room, err);
     for (uint32_t t = 0; t < s->n; t++) {
-        if (s->seq[t] < 0 || (uint32_t)s->seq[t] >= d->n_seq)
-            return ie_fail(err, IE_E_ARG, "batch token %u: sequence %d, must be 0..%u", t, s->seq[t], d->n_seq - 1u);
-        if (s->pos[t] < 0 || (uint64_t)s->pos[t] >= room)
-            return ie_fail(err, IE_E_ARG, "batch token %u: position %d, must be 0..%llu", t, s->pos[t], (unsigned long long)room - 1u);
         if (rope && (uint32_t)s->pos[t] >= s->rope_n)
             return ie_fail(err, IE_E_ARG, "batch token %u: position %d, RoPE rows reach %u", t, s->pos[t], s->rope_n);
         bool more = t + 1 < s->n && s->seq[t + 1] == s->seq[t];
-        if (more && s->pos[t + 1] != s->pos[t] + 1)
-            return ie_fail(err, IE_E_ARG, "batch token %u: position %d after %d of the same sequence", t + 1, s->pos[t + 1], s->pos[t]);
         ie_status st = more ? IE_OK : check_pages(r, (uint32_t)s->seq[t], (uint32_t)s->pos[t], window, err);
         if (st) return st;
     }

@@ -74,7 +74,7 @@ static ie_status choose_ctx(ie_ctx *c, int32_t want, ie_error *err) {
 }
 
 static ie_status alloc_host(ie_ctx *c, size_t batch, ie_error *err) {
-    c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE;
+    c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE; /* at most 2^15, of 2^6 sequences */
     c->n_pages = c->pages_per_seq * (uint32_t)c->n_seq;
     c->page_table = ie_calloc(c->n_pages, sizeof *c->page_table, "page table", err);
     c->pages = ie_pages_new(c->n_pages, c->cache_bytes, err);
@@ -360,11 +360,13 @@ static ie_status check_batch(const ie_ctx *c, const ie_batch *b, ie_error *err) 
     int32_t max = b->phase == IE_DECODE ? (int32_t)IE_DECODE_T : c->chunk;
     if (b->n < 1 || b->n > max)
         return ie_fail(err, IE_E_ARG, "a %s batch has %d tokens, allowed are 1 to %d", b->phase == IE_DECODE ? "decode" : "prefill", b->n, max);
+    /* numbers below zero are beyond every limit as unsigned ones; if it is refused, the loop below finds out why */
+    bool in_order = ie_batch_ok((const uint32_t *)b->seq, (const uint32_t *)b->pos, (uint32_t)b->n, (uint32_t)c->n_seq, (uint32_t)INT32_MAX);
     for (int32_t i = 0; i < b->n; i++) {
         ie_status st = check_seq(c, b->seq[i], err);
         if (st) return st;
         bool first = i == 0 || b->seq[i] != b->seq[i - 1];
-        for (int32_t j = 0; first && j < i; j++)
+        for (int32_t j = 0; first && !in_order && j < i; j++)
             if (b->seq[j] == b->seq[i]) return ie_fail(err, IE_E_ARG, "batch: the tokens of sequence %d are not contiguous", b->seq[i]);
         int32_t want = first ? c->seq[b->seq[i]].len : b->pos[i - 1] + 1;
         if (b->pos[i] != want) return ie_fail(err, IE_E_ARG, "batch: position %d of sequence %d, expected %d", b->pos[i], b->seq[i], want);

@@ -24,14 +24,12 @@ static bool is_gdn(const ie_op *op) { return op->kind == OP_CONV || op->kind == 
 static ie_status find_blocks(ie_gdn_log *g, const ie_step *s, ie_error *err) {
     for (uint32_t t = 0, n; t < s->n; t += n) {
         for (n = 1; t + n < s->n && s->seq[t + n] == s->seq[t];) n++;
-        uint32_t seq = (uint32_t)s->seq[t], pos = (uint32_t)s->pos[t], end = pos + n;
+        uint32_t seq = (uint32_t)s->seq[t], pos = (uint32_t)s->pos[t];
         ie_gdn_place at = pos ? g->at[seq] : (ie_gdn_place){0, 0};
         if (pos < at.base || pos > at.end)
             return ie_fail(err, IE_E_ARG, "sequence %u: position %u; its recurrent state can go on from %u to %u", seq, pos, at.base, at.end);
-        uint32_t next = pos + 1u, segment = (end - 1u) / IE_GDN_SEGMENT * IE_GDN_SEGMENT;
-        if (s->phase == IE_PREFILL) next = segment > at.base ? segment : at.base;
         if (pos > at.base) g->n_replay = g->n_block + 1u;
-        g->block[g->n_block++] = (ie_gdn_block){seq, t, n, pos, at.base, next};
+        g->block[g->n_block++] = (ie_gdn_block){seq, t, n, pos, at.base, ie_log_next(at.base, pos, n, s->phase != IE_PREFILL)};
     }
     return IE_OK;
 }

@@ -13,7 +13,7 @@
 
 #include "backend.h"
 
-#define IE_GDN_SEGMENT 32u
+#define IE_GDN_SEGMENT IE_LOG_SLOTS
 #define IE_GDN_LOG_ROWS (IE_LOG_SLOTS + IE_GDN_TAPS)
 
 typedef struct {

@@ -69,9 +69,22 @@ void prove_butterfly(void) { /* law_butterfly's text, for all lanes of one run *
 }
 P(grid_pad, ANY)
 P(constants, ANY)
+void prove_wave_sums(void) {
+    FREE(w, 256);
+    LAW(law_wave_sums(w));
+}
+P(source_arrays, ANY, ANY)
+P(gpu_bytes, ANY)
+PEACH(gpu_at, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY, ANY, ANY, ANY, ANY, ANY)
+PEACH(gpu_load, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY, ANY, ANY)
+P(gpu_load_head, ANY, ANY, ANY)
+PEACH(gpu_moves, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY)
+PEACH(gpu_sources, 1, (uint32_t)LAW_GPU_COUNT, c, w[0])
+P(block_tok, ANY, ANY, ANY)
+P(log_replay, ANY, ANY, ANY, ANY, ANY)
 P(seg_exact, ANY, ANY)
 P(seg_cover, ANY, ANY)
-PEACH(wave_cover, 1, 32u, w[0], c + 1u, ANY)
+P(wave_cover, ANY, ANY, ANY)
 PW(batch, 10, w, ANY, ANY, ANY)
 /* Pairs; WP proves the contract of ie_plan_check for any number. */
 void prove_plan_check(void) {

@@ -1,2 +1,2 @@
 /* What Frama-C reads for the contracts of the core's own functions. */
-#include "ie_core.h"
+#include "ie_layout.h"

@@ -47,7 +47,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
     while (tokens > 1 && (s->n + tokens - 1u) / tokens * (uint64_t)n_kv * most < 2u * threads) tokens /= 2;
     cut(p, s, tokens);
     uint32_t items = p->n_block * n_kv, want = (ITEMS_PER_THREAD * threads + items - 1u) / items;
-    p->n_split = !few || threads == 1 ? 1 : want < p->n_part ? want : p->n_part;
+    p->n_split = !few || threads == 1 || !ie_share_ok(p->n_part, p->n_part) ? 1 : want < p->n_part ? want : p->n_part;
     p->max_nq = p->tokens * group;
     uint64_t part = p->n_part * ie_attn_part_floats(p->max_nq, hd);
     p->thread_floats = ie_attn_scratch_floats(p->max_nq, hd) + 2u * round16(p->max_nq) + (p->n_split == 1 ? part : 0);

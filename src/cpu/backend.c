@@ -91,7 +91,7 @@ static ie_status state_check(const ie_state_desc *d, uint64_t *kv_bytes, ie_erro
     if (d->n_seq < 1) return ie_fail(err, IE_E_ARG, "sequences: 0, must be at least 1");
     if (d->kv.n_layer && (d->kv.hd < 1 || d->kv.hd > IE_MAX_HD))
         return ie_fail(err, IE_E_UNSUPPORTED, "head size %u: must be 1..%u", d->kv.hd, IE_MAX_HD);
-    if ((uint64_t)d->n_seq * d->pages_per_seq > UINT32_MAX)
+    if (!ie_mul_ok(d->n_seq, d->pages_per_seq, UINT32_MAX))
         return ie_fail(err, IE_E_ARG, "page tables: %u sequences of %u pages are too many", d->n_seq, d->pages_per_seq);
     uint64_t page = 0; /* layers, heads: 32 bits; 2^10 * 32 * 4 = 2^17 bytes a head at most */
     if (!ie_mul_u64((uint64_t)d->kv.n_layer * d->kv.n_kv, ie_kv_head_elems(&d->kv) * (d->kv.f32 ? 4u : 2u), &page) ||

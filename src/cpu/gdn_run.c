@@ -10,14 +10,13 @@
 #include "ie_math.h"
 
 #define SEGMENT IE_GDN_SEGMENT
-#define RING IE_GDN_TAPS /* the inputs of the convolution before base: position p in row p mod 4 */
 #define PENDING IE_LOG_SLOTS
 
 typedef ie_gdn_block gdn_block;
 
 struct cpu_gdn {
     cpu_memory s;       /* [seq][layer][n_v][hd / 32][hd][32] */
-    cpu_memory log;     /* [seq][layer][PENDING + RING][log row] */
+    cpu_memory log;     /* [seq][layer][IE_GDN_LOG_ROWS][log row] */
     cpu_memory pending; /* rows to be replayed in this step, as CONV leaves them: [block][PENDING][log row] */
     cpu_memory scratch; /* [thread][thread_floats] */
     uint64_t row, thread_floats;
@@ -129,7 +128,7 @@ typedef struct {
 
 /* The raw inputs (or, from base on, log rows) of a position before the step; zeros before the sequence's beginning. */
 static const float *raw_row(const gdn_block *b, const float *log, uint64_t row, uint32_t pos) {
-    return log + (pos >= b->base ? ie_log_slot(pos) : PENDING + pos % RING) * row;
+    return log + (pos >= b->base ? ie_log_slot(pos) : ie_log_tap(pos)) * row;
 }
 
 static void gates(const cpu_run *r, const ie_op *op, uint32_t head, float *beta, float *alpha) {
@@ -172,7 +171,7 @@ static void keep(const cpu_run *r, const ie_op *op, const conv_piece *p, const g
     if (from < b->base) from = b->base;
     for (uint32_t pos = from; pos < b->next; pos++) {
         const float *x = pos < b->pos ? log + ie_log_slot(pos) * row : rows + (uint64_t)(pos - b->pos) * op->src_ld;
-        for (uint32_t k = 0; k < p->n; k++) memcpy(log + (PENDING + pos % RING) * row + p->at[k], x + p->at[k], bytes);
+        for (uint32_t k = 0; k < p->n; k++) memcpy(log + ie_log_tap(pos) * row + p->at[k], x + p->at[k], bytes);
     }
     for (uint32_t pos = b->next > b->pos ? b->next : b->pos; pos < end; pos++) {
         const float *x = rows + (uint64_t)(pos - b->pos) * op->src_ld, *gate = x + ch + (uint64_t)op->n_head * op->hd;

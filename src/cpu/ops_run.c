@@ -75,9 +75,10 @@ typedef struct {
     uint32_t halves, grain;  /* half tiles, rounded up to whole takes */
 } share;
 
+_Static_assert(IE_POOL_MAX <= 65536u, "ie_block_tok");
 static share matmul_share(const cpu_run *r, const ie_op *op) {
     uint32_t threads = ie_pool_threads(r->cpu->pool), halves = (r->w->mat[op->mat].rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
-    share s = {.groups = (cpu_rows(r, op) + IE_DECODE_T - 1u) / IE_DECODE_T};
+    share s = {.groups = ie_tok_groups(cpu_rows(r, op), IE_DECODE_T)};
     /* At least two groups a block: a block of one token would be taken for the layout of a single token. */
     s.blocks = s.groups >= 2 * threads ? threads : 1;
     uint32_t each = halves * s.blocks / (threads * TAKES);
@@ -89,9 +90,9 @@ static share matmul_share(const cpu_run *r, const ie_op *op) {
 static void matmul(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
     const ie_mat *m = &r->w->mat[op->mat];
     share s = matmul_share(r, op);
-    uint32_t block = i0 / s.halves, row0 = i0 % s.halves * IE_MM_ROWS, row1 = row0 + (i1 - i0) * IE_MM_ROWS;
+    uint32_t block = ie_item_block(i0, s.halves), row0 = ie_item_piece(i0, s.halves) * IE_MM_ROWS, row1 = row0 + (i1 - i0) * IE_MM_ROWS;
     if (row0 >= m->rows) return;
-    uint32_t t0 = ie_share(s.groups, block, s.blocks) * IE_DECODE_T, t1 = ie_share(s.groups, block + 1u, s.blocks) * IE_DECODE_T;
+    uint32_t t0 = ie_block_tok(s.groups, block, s.blocks), t1 = ie_block_tok(s.groups, block + 1u, s.blocks);
     uint32_t rows = cpu_rows(r, op);
     const uint32_t *q8 = op->src_q8 ? cpu_q8(r, op->src) : NULL;
     ie_mm_args a = {

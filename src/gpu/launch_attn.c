@@ -10,6 +10,7 @@
 
 /* Scratch memory: the largest difference; a counter for each (token, head); with IE_ATTN=check two results; partials. */
 #define MAX_HEADS 1024u
+_Static_assert(IE_ABI_T * MAX_HEADS <= 0xFFFFFFFFu / MAX_HEADS, "ie_div_inv: (token, head) pairs by heads");
 #define COUNT_AT 256u
 #define CHECK_AT (COUNT_AT + IE_ABI_T * MAX_HEADS * 4u)
 #define CHECK_BYTES (IE_ABI_T * IE_MAX_K * 4u) /* of a result: rows of at most IE_MAX_K floats */
@@ -71,24 +72,21 @@ uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu
     return parts_at(c ? c : &defaults) + bytes;
 }
 
-uint32_t gpu_attn_parts(const ie_step *s) {
+/* The last position of the batch. */
+static uint32_t top_of(const ie_step *s) {
     uint32_t top = 0;
     for (uint32_t t = 0; t < s->n; t++)
         if ((uint32_t)s->pos[t] > top) top = (uint32_t)s->pos[t];
-    return ie_part_of(top) + 1u;
+    return top;
 }
+uint32_t gpu_attn_parts(const ie_step *s) { return ie_att_parts(top_of(s), 0); }
 
 static ie_status heads_check(const ie_op *op, ie_error *err) {
-    if (op->n_head <= MAX_HEADS && op->hd <= 1024u && (uint64_t)op->n_head * op->hd <= IE_MAX_K) return IE_OK;
+    if (op->n_head <= MAX_HEADS && op->hd <= 1024u && ie_mul_ok(op->n_head, op->hd, IE_MAX_K)) return IE_OK;
     return ie_fail(err, IE_E_UNSUPPORTED, "attention: %u heads of size %u; the GPU takes up to %u heads of size 1024 and %u values in all",
                    op->n_head, op->hd, MAX_HEADS, IE_MAX_K);
 }
 
-/* Partials that a query may see, counted from its first. */
-static uint32_t parts_seen(const gpu_run *r, const ie_op *op) {
-    uint32_t all = gpu_attn_parts(r->step), most = op->window ? op->window / (IE_PAGE * IE_FOLD_PAGES) + 2u : all;
-    return all < most ? all : most;
-}
 
 static ie_status add3(gpu_launches *out, const char *kernel, uint32_t x, uint32_t y, uint32_t z, const ie_abi_attn *a, ie_error *err) {
     ie_status st = gpu_add(out, kernel, x, y, LANES, a, sizeof *a, err);
@@ -97,13 +95,12 @@ static ie_status add3(gpu_launches *out, const char *kernel, uint32_t x, uint32_
 }
 
 static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint32_t spw, gpu_launches *out, ie_error *err) {
-    /* tokens of one sequence begin up to T - 1 positions apart: with a window perhaps in another partial */
-    uint32_t parts = parts_seen(r, op) + (op->window ? 1u : 0u);
+    uint32_t parts = ie_att_run_parts(top_of(r->step), op->window);
     uint32_t groups = (a->nt * a->group + IE_ATTN_PAIRS - 1u) / IE_ATTN_PAIRS;
     uint32_t want = (GROUPS + op->n_kv * groups - 1u) / (op->n_kv * groups);
     a->spw = spw ? spw : parts > want ? (parts + want - 1u) / want : 1u;
     const char *kernel = op->hd <= 64u ? "ie_attn_kv_64" : op->hd <= 128u ? "ie_attn_kv_128" : "ie_attn_kv_256";
-    return add3(out, kernel, op->n_kv, groups, (parts + a->spw - 1u) / a->spw, a, err);
+    return add3(out, kernel, op->n_kv, groups, ie_att_shares(parts, a->spw), a, err);
 }
 
 /* By partials: as many tokens a launch as the scratch memory holds. */
@@ -115,7 +112,7 @@ static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, con
     for (a.t0 = 0; a.t0 < r->step->n && !st; a.t0 += n) {
         a.nt = r->step->n - a.t0 < n ? r->step->n - a.t0 : n;
         if (kv) st = add_kv(r, op, &a, c->spw, out, err);
-        else st = add3(out, "ie_attn_split", op->n_head, a.nt, parts_seen(r, op), &a, err);
+        else st = add3(out, "ie_attn_split", op->n_head, a.nt, ie_att_parts(top_of(r->step), op->window), &a, err);
     }
     return st;
 }
@@ -144,7 +141,7 @@ ie_status gpu_launch_attn(const gpu_run *r, const ie_op *op, gpu_launches *out, 
                      .out = gpu_out(r, op, op->n_head * op->hd), .pages = pages(r, op), .q_ld = op->src_ld, .n_head = op->n_head,
                      .n_kv = op->n_kv, .hd = op->hd, .q_stride = q_stride(op), .gated = op->gated, .window = op->window,
                      .parts = (uint32_t)part_room(r->d), .group = op->n_head / op->n_kv,
-                     .group_inv = ie_abi_inv(op->n_head / op->n_kv), .scale = op->scale};
+                     .group_inv = ie_inv(op->n_head / op->n_kv), .scale = op->scale};
     ie_status st = heads_check(op, err);
     if (st) return st;
     if (!splits(op) || c->mode == GPU_ATTN_OLD) return add_old(r, op, a, out, err);

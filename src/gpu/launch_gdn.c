@@ -17,7 +17,7 @@ static ie_abi_delta args(const gpu_run *r, const ie_op *op) {
         .out = gpu_out(r, op, op->n_head * op->hd),
         .state_seq = r->d->gdn.n_layer * state,
         .log_seq = r->d->gdn.n_layer * log,
-        .n_k_inv = ie_abi_inv(op->n_kv),
+        .n_k_inv = ie_inv(op->n_kv),
         .x_ld = op->src_ld, .n_k = op->n_kv, .n_v = op->n_head, .hd = op->hd,
         .eps = op->eps, .scale = op->scale,
     };

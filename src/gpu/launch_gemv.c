@@ -1,7 +1,7 @@
 /* Launches of matrices and of the embedding (kernels/gemv.c). */
 #include "../env.h"
 #include "gpu.h"
-#include "layout.h"
+#include "ie_layout.h"
 
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
@@ -25,7 +25,7 @@ static ie_status add_gemv(const ie_mat *m, uint32_t group, uint32_t waves, ie_ab
     if (group_tokens[group] == 16u) waves = IE_WG_WAVES; /* LDS for one tile's sums */
     uint32_t t = group_tokens[group];
     a.waves = waves;
-    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)), (a.n + t - 1u) / t, 32u * IE_WG_WAVES, &a,
+    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)), ie_tok_groups(a.n, t), 32u * IE_WG_WAVES, &a,
                    sizeof a, err);
 }
 
@@ -65,5 +65,5 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
     const ie_mat *m = &r->w->mat[op->mat];
     ie_abi_embed a = {.w = r->weights + m->off, .y = gpu_at(r, op->dst, op->dst_at), .batch = r->batch, .n = op->n, .y_ld = op->dst_ld,
                       .scale = op->scale};
-    return gpu_add(out, names[m->fmt->id].embed, (ie_nblk(m->cols) + 7u) / 8u, r->step->n, 32, &a, sizeof a, err);
+    return gpu_add(out, names[m->fmt->id].embed, ie_gpu_units(ie_nblk(m->cols)), r->step->n, 32, &a, sizeof a, err);
 }

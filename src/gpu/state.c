@@ -42,7 +42,7 @@ static ie_status check(const ie_state_desc *d, const parts *p, ie_error *err) {
         return ie_fail(err, IE_E_NOMEM, "KV pages: %u of %llu bytes are too many", d->n_pages, (unsigned long long)ie_kv_page_bytes(&d->kv));
     ie_status st = d->gdn.n_layer ? ie_gdn_shape_check(&d->gdn, err) : IE_OK;
     if (st) return st;
-    if ((uint64_t)d->n_seq * d->pages_per_seq > UINT32_MAX)
+    if (!ie_mul_ok(d->n_seq, d->pages_per_seq, UINT32_MAX))
         return ie_fail(err, IE_E_ARG, "page tables: %u sequences of %u pages are too many", d->n_seq, d->pages_per_seq);
     return sum_of(p) <= PTRDIFF_MAX / 2 ? IE_OK : ie_fail(err, IE_E_NOMEM, "a context of %llu bytes is too large", (unsigned long long)sum_of(p));
 }

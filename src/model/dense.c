@@ -58,7 +58,7 @@ static ie_status check_heads(const char *prefix, const ie_hparams *hp, uint32_t 
     if (hp->rope.dim % 2 || hp->rope.dim > hp->hd)
         return ie_fail(err, IE_E_FORMAT, "key '%s.rope.dimension_count' is %u; it must be even and at most the head size %u",
                        prefix, hp->rope.dim, hp->hd);
-    if ((uint64_t)hp->n_head * hp->hd > IE_MAX_K)
+    if (!ie_mul_ok(hp->n_head, hp->hd, IE_MAX_K))
         return ie_fail(err, IE_E_UNSUPPORTED, "%u heads of %u are beyond this engine's row limit %u", hp->n_head, hp->hd, IE_MAX_K);
     return IE_OK;
 }

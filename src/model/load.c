@@ -8,6 +8,7 @@
 #include "model.h"
 
 #define SLAB_BYTES (1u << 20) /* source bytes that a thread holds at once */
+#define MAX_VEC (1u << 24)    /* elements of a vector (the taps of a convolution are a small matrix) */
 
 typedef struct {
     const ie_gguf_tensor *tensor; /* NULL: zeros */
@@ -95,8 +96,8 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
         rows += parts[i].rows;
         l->m->n_params += (uint64_t)parts[i].rows * parts[i].cols;
     }
-    if (rows > IE_MAX_ROWS || mat->cols > IE_MAX_K)
-        return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %llu rows of %u weights is beyond this engine's limits (%u rows, %u)",
+    if (rows > UINT32_MAX || !ie_dims_ok((uint32_t)rows, mat->cols))
+        return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' has %llu rows of %u weights, allowed are 1 to %u rows of 1 to %u weights",
                        mat->name, (unsigned long long)rows, mat->cols, IE_MAX_ROWS, IE_MAX_K);
     mat->rows = (uint32_t)rows;
     *out = (int32_t)w->n_mat - 1;
@@ -124,17 +125,20 @@ ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optio
     *v = (ie_vec){.name = parts[0].name};
     for (uint32_t i = 0; i < n; i++) {
         const ie_gguf_tensor *t = NULL;
+        uint32_t cols = parts[i].cols ? parts[i].cols : 1u;
+        if (!ie_mul_ok(parts[i].rows, cols, MAX_VEC - v->n))
+            return ie_fail(err, IE_E_UNSUPPORTED, "vector '%s' has %u rows of %u elements, allowed are %u in all", parts[i].name,
+                           parts[i].rows, cols, MAX_VEC);
         if (!optional || ie_load_has(l, parts[i].name)) {
             ie_status st = find_part(l, &parts[i], &t, err);
             if (st) return st;
             // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find_part sets it when it returns IE_OK
             if (!is_float(t->type)) return unsupported(t, "vector", "F32, F16, BF16", err);
-            l->m->n_params += (uint64_t)parts[i].rows * (parts[i].cols ? parts[i].cols : 1u);
+            l->m->n_params += (uint64_t)parts[i].rows * cols;
         }
         if (t) v->name = t->name.s;
-        uint32_t count = parts[i].rows * (parts[i].cols ? parts[i].cols : 1u);
-        s->parts[i] = (part){t, count};
-        v->n += count;
+        s->parts[i] = (part){t, parts[i].rows * cols};
+        v->n += s->parts[i].rows;
     }
     *out = (int32_t)w->n_vec - 1;
     return IE_OK;

@@ -77,7 +77,7 @@ ie_status ie_load_mat(ie_loader *l, const ie_part *parts, uint32_t n, int32_t *o
 /* True when all n tensors exist and have one type, so that they may be joined (and IE_JOIN is not 0). */
 bool ie_load_same_type(const ie_loader *l, const ie_part *parts, uint32_t n);
 bool ie_load_has(const ie_loader *l, const char *name);
-/* Registers a vector of n parts (rows elements each, cols = 0; or a small matrix of floats, rows after rows); a missing part counts as zeros when optional, and a vector
+/* Registers a vector of n parts (rows elements each, cols = 0; or a small matrix of floats, rows after rows; up to 2^24 elements); a missing part counts as zeros when optional, and a vector
  * all of whose parts are missing gives IE_NO_W. */
 ie_status ie_load_vec(ie_loader *l, const ie_part *parts, uint32_t n, bool optional, int32_t *out, ie_error *err);
 /* Reads a small float tensor to host memory (rows elements; owned by the caller). */

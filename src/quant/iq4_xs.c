@@ -4,9 +4,9 @@
 
 void ie_iq4_xs_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_IQ4_XS_DH, r, src, 1);
-    unit_put_n(unit, IE_IQ4_XS_SL, r, src + 4, 1);
-    for (uint32_t b = 0; b < 8; b++) unit_put_n(unit, IE_IQ4_XS_B + b * IE_IQ4_XS_B_WORDS, r, src + 8 + 16u * b, 4);
+    unit_put_n(unit, IE_IQ4_XS_DH, r, src + IE_G_IQ4_XS_DH, 1);
+    unit_put_n(unit, IE_IQ4_XS_SL, r, src + IE_G_IQ4_XS_SL, 1);
+    for (uint32_t b = 0; b < 8; b++) unit_put_n(unit, IE_IQ4_XS_B + b * IE_IQ4_XS_B_WORDS, r, src + IE_G_IQ4_XS_Q + 16u * b, 4);
 }
 
 void ie_iq4_xs_dequant(const uint32_t *unit, uint32_t r, float *out) {

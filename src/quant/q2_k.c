@@ -4,11 +4,11 @@
 
 void ie_q2_k_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_Q2_K_DM, r, src + 80, 1);
-    unit_put_n(unit, IE_Q2_K_SC, r, src, 4);
+    unit_put_n(unit, IE_Q2_K_DM, r, src + IE_G_Q2_K_DM, 1);
+    unit_put_n(unit, IE_Q2_K_SC, r, src + IE_G_Q2_K_SC, 4);
     for (uint32_t b = 0; b < 8; b++)
         for (uint32_t w = 0; w < 2; w++)
-            unit_put(unit, IE_Q2_K_B + b * IE_Q2_K_B_WORDS, w, r, ie_take_q2k(src + 16, b, w));
+            unit_put(unit, IE_Q2_K_B + b * IE_Q2_K_B_WORDS, w, r, ie_take_q2k(src + IE_G_Q2_K_Q2, b, w));
 }
 
 void ie_q2_k_dequant(const uint32_t *unit, uint32_t r, float *out) {

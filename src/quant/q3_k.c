@@ -5,12 +5,12 @@
 
 void ie_q3_k_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_half(unit, IE_Q3_K_D, 0, r, ie_load16(src + 108));
-    unit_put_n(unit, IE_Q3_K_SC, r, src + 96, 3);
+    unit_put_half(unit, IE_Q3_K_D, 0, r, ie_load16(src + IE_G_Q3_K_D));
+    unit_put_n(unit, IE_Q3_K_SC, r, src + IE_G_Q3_K_SC, 3);
     for (uint32_t b = 0; b < 8; b++) {
         uint32_t base = IE_Q3_K_B + b * IE_Q3_K_B_WORDS;
-        unit_put(unit, base, 0, r, ie_take_bits(src, b));
-        for (uint32_t w = 0; w < 2; w++) unit_put(unit, base + 32u, w, r, ie_take_q2k(src + 32, b, w));
+        unit_put(unit, base, 0, r, ie_take_bits(src + IE_G_Q3_K_QH, b));
+        for (uint32_t w = 0; w < 2; w++) unit_put(unit, base + 32u, w, r, ie_take_q2k(src + IE_G_Q3_K_Q2, b, w));
     }
 }
 

@@ -3,8 +3,8 @@
 
 void ie_q4_0_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_half(unit, IE_Q4_0_D, 0, r, ie_load16(src));
-    unit_put_n(unit, IE_Q4_0_Q, r, src + 2, 4);
+    unit_put_half(unit, IE_Q4_0_D, 0, r, ie_load16(src + IE_G_Q4_0_D));
+    unit_put_n(unit, IE_Q4_0_Q, r, src + IE_G_Q4_0_Q, 4);
 }
 
 void ie_q4_0_dequant(const uint32_t *unit, uint32_t r, float *out) {

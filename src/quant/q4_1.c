@@ -3,8 +3,8 @@
 
 void ie_q4_1_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_Q4_1_DM, r, src, 1);
-    unit_put_n(unit, IE_Q4_1_Q, r, src + 4, 4);
+    unit_put_n(unit, IE_Q4_1_DM, r, src + IE_G_Q4_1_DM, 1);
+    unit_put_n(unit, IE_Q4_1_Q, r, src + IE_G_Q4_1_Q, 4);
 }
 
 void ie_q4_1_dequant(const uint32_t *unit, uint32_t r, float *out) {

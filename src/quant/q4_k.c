@@ -4,11 +4,11 @@
 
 void ie_q4_k_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_Q4_K_DM, r, src, 1);
-    unit_put_n(unit, IE_Q4_K_SC, r, src + 4, 3);
+    unit_put_n(unit, IE_Q4_K_DM, r, src + IE_G_Q4_K_DM, 1);
+    unit_put_n(unit, IE_Q4_K_SC, r, src + IE_G_Q4_K_SC, 3);
     for (uint32_t b = 0; b < 8; b++)
         for (uint32_t w = 0; w < 4; w++)
-            unit_put(unit, IE_Q4_K_B + b * IE_Q4_K_B_WORDS, w, r, ie_take_q4k(src + 16, b, w));
+            unit_put(unit, IE_Q4_K_B + b * IE_Q4_K_B_WORDS, w, r, ie_take_q4k(src + IE_G_Q4_K_Q, b, w));
 }
 
 void ie_q4_k_dequant(const uint32_t *unit, uint32_t r, float *out) {

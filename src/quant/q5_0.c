@@ -3,9 +3,9 @@
 
 void ie_q5_0_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_half(unit, IE_Q5_0_D, 0, r, ie_load16(src));
-    unit_put_n(unit, IE_Q5_0_QH, r, src + 2, 1);
-    unit_put_n(unit, IE_Q5_0_Q, r, src + 6, 4);
+    unit_put_half(unit, IE_Q5_0_D, 0, r, ie_load16(src + IE_G_Q5_0_D));
+    unit_put_n(unit, IE_Q5_0_QH, r, src + IE_G_Q5_0_QH, 1);
+    unit_put_n(unit, IE_Q5_0_Q, r, src + IE_G_Q5_0_Q, 4);
 }
 
 void ie_q5_0_dequant(const uint32_t *unit, uint32_t r, float *out) {

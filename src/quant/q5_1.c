@@ -3,9 +3,9 @@
 
 void ie_q5_1_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_Q5_1_DM, r, src, 1);
-    unit_put_n(unit, IE_Q5_1_QH, r, src + 4, 1);
-    unit_put_n(unit, IE_Q5_1_Q, r, src + 8, 4);
+    unit_put_n(unit, IE_Q5_1_DM, r, src + IE_G_Q5_1_DM, 1);
+    unit_put_n(unit, IE_Q5_1_QH, r, src + IE_G_Q5_1_QH, 1);
+    unit_put_n(unit, IE_Q5_1_Q, r, src + IE_G_Q5_1_Q, 4);
 }
 
 void ie_q5_1_dequant(const uint32_t *unit, uint32_t r, float *out) {

@@ -5,12 +5,12 @@
 
 void ie_q5_k_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_n(unit, IE_Q5_K_DM, r, src, 1);
-    unit_put_n(unit, IE_Q5_K_SC, r, src + 4, 3);
+    unit_put_n(unit, IE_Q5_K_DM, r, src + IE_G_Q5_K_DM, 1);
+    unit_put_n(unit, IE_Q5_K_SC, r, src + IE_G_Q5_K_SC, 3);
     for (uint32_t b = 0; b < 8; b++) {
         uint32_t base = IE_Q5_K_B + b * IE_Q5_K_B_WORDS;
-        unit_put(unit, base, 0, r, ie_take_bits(src + 16, b));
-        for (uint32_t w = 0; w < 4; w++) unit_put(unit, base + 32u, w, r, ie_take_q4k(src + 48, b, w));
+        unit_put(unit, base, 0, r, ie_take_bits(src + IE_G_Q5_K_QH, b));
+        for (uint32_t w = 0; w < 4; w++) unit_put(unit, base + 32u, w, r, ie_take_q4k(src + IE_G_Q5_K_Q, b, w));
     }
 }
 

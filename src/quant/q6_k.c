@@ -4,12 +4,12 @@
 
 void ie_q6_k_repack(const uint8_t *src, uint32_t n, uint32_t *unit, uint32_t r) {
     (void)n;
-    unit_put_half(unit, IE_Q6_K_D, 0, r, ie_load16(src + 208));
-    unit_put_n(unit, IE_Q6_K_SC, r, src + 192, 4);
+    unit_put_half(unit, IE_Q6_K_D, 0, r, ie_load16(src + IE_G_Q6_K_D));
+    unit_put_n(unit, IE_Q6_K_SC, r, src + IE_G_Q6_K_SC, 4);
     for (uint32_t b = 0; b < 8; b++) {
         uint32_t base = IE_Q6_K_B + b * IE_Q6_K_B_WORDS;
-        for (uint32_t w = 0; w < 4; w++) unit_put(unit, base, w, r, ie_take_q6k(src, b, w));
-        for (uint32_t w = 0; w < 2; w++) unit_put(unit, base + 128u, w, r, ie_take_q2k(src + 128, b, w));
+        for (uint32_t w = 0; w < 4; w++) unit_put(unit, base, w, r, ie_take_q6k(src + IE_G_Q6_K_Q, b, w));
+        for (uint32_t w = 0; w < 2; w++) unit_put(unit, base + 128u, w, r, ie_take_q2k(src + IE_G_Q6_K_Q2, b, w));
     }
 }
 

@@ -34,8 +34,7 @@ const char *ie_format_list(void) {
 
 void ie_repack_rows(const ie_format *f, uint32_t k, const uint8_t *src, uint32_t n_rows, uint32_t row0, uint32_t *dst) {
     uint32_t nsb = ie_nsb(f, k), len = f->blocks * IE_BLOCK, tail = k - (nsb - 1u) * len;
-    /* GGUF bytes of a row: whole super-blocks, but for float rows whose last block is partial. */
-    size_t row_bytes = (size_t)(nsb - 1u) * f->gguf_bytes + (size_t)tail * f->gguf_bytes / len;
+    size_t row_bytes = ie_gguf_row_bytes(k, f->blocks, f->gguf_bytes);
     for (uint32_t i = 0; i < n_rows;) {
         uint32_t r0 = (row0 + i) % IE_TILE_ROWS, n = IE_TILE_ROWS - r0;
         if (n > n_rows - i) n = n_rows - i;

@@ -23,7 +23,7 @@
 #define IE_QUANT_H
 
 #include "../base.h"
-#include "ie_core.h"
+#include "ie_layout.h"
 
 /* What a block adds to a row's accumulator; all integers exact, one f32 rounding per operation (docs/NUMERICS.md).
  * With a = Q8 block (d_a, q_a), dot = sum of w_i q_a,i:
@@ -61,7 +61,7 @@ const ie_format *ie_format_of_ggml(uint32_t ggml_type); /* NULL if not supported
 const char *ie_format_list(void);                       /* "F32, F16, ..." for messages */
 
 /* Units and bytes of a matrix. */
-static inline uint32_t ie_nsb(const ie_format *f, uint32_t k) { return (ie_nblk(k) + f->blocks - 1u) / f->blocks; }
+static inline uint32_t ie_nsb(const ie_format *f, uint32_t k) { return ie_nsb_of(k, f->blocks); }
 static inline uint64_t ie_mat_bytes(const ie_format *f, uint32_t rows, uint32_t k) {
     return (uint64_t)ie_ntiles(rows) * ie_nsb(f, k) * f->unit_words * 4u;
 }

@@ -28,11 +28,22 @@
     X(unit_injective, (v[0], v[1], v[2], v[3], v[4]), 0, NBLK, TILES - 1u, NBLK - 1u, TILES - 1u, NBLK - 1u)           \
     X(unit_order, (v[0], v[1], v[2]), 0, NBLK, TILES - 1u, NBLK - 1u)                                                  \
     X(field_wm, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 2047, 32, 31, 31, 31, 31)                                     \
-    X(field_lm, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 2047, 32, 31, 31, 31, 31)                                     \
-    X(field_lm_wide, (v[0] * 4u, v[1], v[2], v[3]), 0, 511, 32, 31, 31)                                                \
+    X(field_lm, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 2047, 256, 255, 31, 255, 31)                                  \
+    X(field_lm_wide, (v[0] * 4u, v[1], v[2], v[3]), 0, 511, 256, 255, 31)                                              \
     X(field_half, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 2047, 32, 31, 31, 31, 31)                                   \
     X(layout_disjoint, (v[0], v[1], v[2]), 0, LAW_FORMATS - 1u, LAW_FIELDS - 1u, LAW_FIELDS - 1u)                      \
     X(layout_full, (v[0]), 0, LAW_FORMATS - 1u)                                                                        \
+    X(source_arrays, (v[0], v[1]), 0, LAW_SOURCES - 1u, 209)                                                           \
+    X(source_row, (v[3] < 2u ? v[0] : (v[0] + 255u) / 256u * 256u, v[1] < 2u ? 1u : 8u, v[3] < 2u ? v[2] * 32u + 32u : v[2] + 1u, v[4]), 0, K,\
+      3, 7, 3, NBLK - 1u)                                                                                              \
+    X(gpu_units, (v[0], v[1], v[2]), 0, NBLK, NBLK - 1u, NBLK / 8u - 1u)                                               \
+    X(gpu_tile, (v[0], v[1], v[2], v[3], v[4], v[5], v[6]), 0, 8, 16, 32, 1, NBLK, NBLK / 8u - 1u, 31)                 \
+    X(gpu_bytes, (v[0]), 0, LAW_GPU_COUNT - 1u)                                                                        \
+    X(gpu_at, (v[0], v[1], v[2], v[3], v[5], v[4], v[6], v[7]), 0, LAW_GPU_COUNT - 1u, 8, 2, 255, 2, 31, 255, 31)      \
+    X(gpu_load, (v[0], v[1], v[2], v[3], v[4]), 0, LAW_GPU_COUNT - 1u, 8, 7, 31, 31)                                   \
+    X(gpu_load_head, (v[0], v[1], v[2]), 0, 16, 15, 31)                                                                \
+    X(gpu_moves, (v[0], v[1], v[2]), 0, LAW_GPU_COUNT - 1u, 2, 255)                                                    \
+    X(gpu_sources, (v[0], v[1]), 0, LAW_GPU_COUNT - 1u, 105)                                                           \
     X(load, (v + 1, v[0]), 1, 3)                                                                                       \
     X(byte_sign, (v[0], v[1]), 0, ANY, 3)                                                                              \
     X(half, (v[0], v[1], v[2]), 0, ANY, 1, 65535)                                                                      \
@@ -74,15 +85,21 @@
     X(q2_dot, (v + 4, v[0], v[1], v[2], v[3]), 10, 15, 15, 15, 15)                                                     \
     X(tree, (v + 1, v[0]), 32, 5)                                                                                      \
     X(butterfly, (v + 1, v[0]), 32, 31)                                                                                \
+    X(wave_sums, (v + 1), 256, 0)                                                                                      \
     X(grid_pad, (v[0]), 0, ANY)                                                                                        \
     X(constants, (v[0]), 0, LAW_CONSTANTS - 1u)                                                                        \
-    X(seg_exact, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS)                                                                   \
+    X(seg_exact, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS + 1u)                                                              \
     X(seg_order, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS - 1u)                                                              \
     X(seg_cover, (v[0], v[1]), 0, NBLK, NBLK - 1u)                                                                     \
-    X(wave_cover, (v[0], v[1], v[2]), 0, IE_MAX_SEGS, 32, IE_MAX_SEGS - 1u)                                            \
+    X(wave_cover, (v[0], v[1] * 4u + 4u, v[2]), 0, IE_MAX_SEGS, 1, IE_MAX_SEGS - 1u)                                   \
+    X(wave_tile, (v[0], v[1] * 4u + 4u, v[2], v[3], v[6] < 4u ? v[2] / (2u - v[1]) + v[6] : v[4], v[5]), 0, TILES, 1,  \
+      TILES - 1u, 7, TILES, 7, 7)                                                                                      \
     X(share_ok, (edge(v[2], v[1], v[0]), v[1]), 0, ANY, ANY, 2)                                                        \
     X(share, (v[0], v[1], v[2]), 0, ANY, 65536, 65535)                                                                 \
-    X(items, (v[0], v[1], v[2], v[3]), 0, TILES, IE_MAX_T, TILES - 1u, IE_MAX_T - 1u)                                  \
+    X(tok_groups, (v[0], v[1], v[2]), 0, IE_MAX_T, IE_MAX_T, IE_MAX_T - 1u)                                            \
+    X(items, (v[0], v[1], v[2], v[3]), 0, ROWS, 512, ROWS - 1u, 511)                                                   \
+    X(block_tok, (v[0], v[1], v[2]), 0, IE_MAX_T, 16, IE_MAX_T - 1u)                                                   \
+    X(div_inv, (edge(v[2], v[1], v[0]), v[1]), 0, ANY, ANY, 3)                                                         \
     X(q8_words, (v[0], v[1]), 0, 4, 4)                                                                                 \
     X(q8_at, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, IE_MAX_T, NBLK, IE_MAX_T, NBLK, IE_MAX_T, NBLK)                  \
     X(q8_stride, (v[0], v[1], v[2], v[3]), 0, IE_MAX_T, NBLK, IE_MAX_T, NBLK)                                          \
@@ -97,8 +114,13 @@
     X(att_window, (v[0], v[1], v[2]), 0, POS, POS, POS)                                                                \
     X(att_slots, (v[0], v[1], v[2]), 0, POS, POS, POS)                                                                 \
     X(att_parts, (v[0], v[1]), 0, POS, POS / 256u)                                                                     \
+    X(att_once, (v[0], v[1], v[5] ? v[2] : ie_part_of(v[0]) - v[2] % 4u, v[3], v[4]), 0, POS, POS, POS / 256u, 7, 31, 1)\
+    X(att_room, (v[0], v[1], v[2], v[3]), 0, POS, 15, POS, ANY)                                                        \
+    X(att_shares, (v[0], v[1], v[2]), 0, LAW_MAX_POS / 256u, LAW_MAX_POS / 256u, LAW_MAX_POS / 256u)                   \
     X(batch, (v + 3, v[0], v[1], v[2]), 10, LAW_BATCH, ANY, ANY)                                                       \
     X(log_ring, (v[0], v[1], v[2], v[3], v[4]), 0, POS, 16, 15, 15, 15)                                                \
+    X(log_next, (v[0], v[4] ? v[0] + v[1] : v[1], v[2], v[3]), 0, POS, 600, IE_MAX_T, 1, 1)                            \
+    X(log_replay, (v[0], v[1], v[2], v[3], v[4]), 0, POS, 32, 32, IE_MAX_T, 1)                                         \
     X(mul_ok, (v[0], v[1], v[2]), 0, ANY, ANY, ANY)                                                                    \
     X(tile_words, (v[0], v[1], v[2]), 0, LAW_FORMATS - 1u, K, NBLK - 1u)                                               \
     X(plan_pair, (v[0], v[1], v[2], v[3]), 0, ANY, ANY, ANY, ANY)                                                      \
@@ -126,7 +148,7 @@ typedef struct {
 #define ROW(name, args, words, ...) {#name, run_##name, max_##name, sizeof max_##name / sizeof(uint32_t), words},
 static const law laws[] = {LAWS(ROW)};
 #define N_LAWS (sizeof laws / sizeof *laws)
-#define MAX_INPUTS 48u
+#define MAX_INPUTS 260u
 
 static uint64_t rng_state;
 static uint32_t rnd(void) {
