@@ -98,7 +98,8 @@
 /* Super-blocks of a row of k weights, `blocks` (1 or 8) of 32 weights in each. */
 /*@ requires 1 <= k <= IE_MAX_K && (blocks == 1 || blocks == 8);
     assigns \nothing;
-    ensures \result == (k + 32 * blocks - 1) / (32 * blocks); */
+    ensures blocks == 1 ==> \result == (k + 31) / 32;
+    ensures blocks == 8 ==> \result == (k + 255) / 256; */
 static inline uint32_t ie_nsb_of(uint32_t k, uint32_t blocks) {
     return blocks == 1u ? ie_nblk(k) : (k + 8u * IE_BLOCK - 1u) / (8u * IE_BLOCK);
 }
@@ -106,7 +107,8 @@ static inline uint32_t ie_nsb_of(uint32_t k, uint32_t blocks) {
  * whose last block is not whole. */
 /*@ requires 1 <= k <= IE_MAX_K && (blocks == 1 || blocks == 8) && 1 <= bytes <= 256;
     assigns \nothing;
-    ensures \result == (k - 1) / (32 * blocks) * bytes + ((k - 1) % (32 * blocks) + 1) * bytes / (32 * blocks); */
+    ensures blocks == 1 ==> \result == (k - 1) / 32 * bytes + ((k - 1) % 32 + 1) * bytes / 32;
+    ensures blocks == 8 ==> \result == (k - 1) / 256 * bytes + ((k - 1) % 256 + 1) * bytes / 256; */
 static inline uint32_t ie_gguf_row_bytes(uint32_t k, uint32_t blocks, uint32_t bytes) {
     if (blocks == 1u) return (k - 1u) / IE_BLOCK * bytes + ((k - 1u) % IE_BLOCK + 1u) * bytes / IE_BLOCK;
     return (k - 1u) / (8u * IE_BLOCK) * bytes + ((k - 1u) % (8u * IE_BLOCK) + 1u) * bytes / (8u * IE_BLOCK);

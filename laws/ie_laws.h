@@ -183,20 +183,17 @@ static inline int law_source_arrays(uint32_t fmt, uint32_t at) {
     }
     return count == 1u;
 }
-/* Super-block sb of row i of a matrix lies inside its row and inside the matrix's bytes; super-blocks do not overlap. A
- * float row's last block may be shorter. */
-/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
-static inline int law_source_row(uint32_t k, uint32_t blocks, uint32_t bytes, uint32_t sb) {
-    if (k == 0u || k > IE_MAX_K || (blocks != 1u && blocks != 8u) || bytes == 0u || bytes > 256u) return LAW_OUT;
-    if (k % (32u * blocks) != 0u && (blocks != 1u || bytes % 32u != 0u)) return LAW_OUT;
-    uint32_t nsb = ie_nsb_of(k, blocks), row = ie_gguf_row_bytes(k, blocks, bytes), len = 32u * blocks;
+/* Super-block sb of a row of k weights lies inside the row's bytes; super-blocks follow each other, the last one ends with
+ * the row. A float row's last block may be shorter. fmt: of law_sources, then F32, F16. */
+static inline int law_source_row(uint32_t fmt, uint32_t k, uint32_t sb) {
+    if (fmt >= LAW_SOURCES + 2u || k == 0u || k > IE_MAX_K) return LAW_OUT;
+    uint32_t weight = fmt == LAW_SOURCES ? 4u : 2u; /* bytes of a float */
+    uint32_t blocks = fmt < LAW_SOURCES ? law_sources[fmt][1] : 1u, bytes = fmt < LAW_SOURCES ? law_sources[fmt][0] : 32u * weight;
+    if (fmt < LAW_SOURCES && (blocks == 8u ? k % 256u : k % 32u) != 0u) return LAW_OUT;
+    uint32_t nsb = ie_nsb_of(k, blocks), row = ie_gguf_row_bytes(k, blocks, bytes);
     if (sb >= nsb) return LAW_OUT;
-    uint32_t n = sb + 1u < nsb ? len : k - sb * len; /* weights of this super-block */
-    //@ assert n == len || (blocks == 1 && sb == nsb - 1 && n == (k - 1) % 32 + 1);
-    //@ assert nsb - 1 == (k - 1) / len;
-    //@ assert (sb + 1) * bytes <= (nsb - 1) * bytes || sb == nsb - 1;
-    return nsb >= 1u && (nsb - 1u) * len < k && k <= nsb * len && sb * bytes + n * bytes / len <= row &&
-           row <= nsb * bytes && (k % len != 0u || row == nsb * bytes);
+    if (fmt >= LAW_SOURCES) return row == k * weight && (sb + 1u < nsb ? (sb + 1u) * bytes <= row : row - sb * bytes <= bytes);
+    return row == nsb * bytes && (sb + 1u) * bytes <= row && (blocks == 8u ? k == nsb * 256u : k == nsb * 32u);
 }
 
 /* ---- the GPU's units --------------------------------------------------------------------------------------------- */
@@ -230,6 +227,7 @@ static inline int law_gpu_tile(uint32_t n0, uint32_t n1, uint32_t per, uint32_t 
     //@ assert size == 32 * (n0 + n1) + nb * (32 * per);
     //@ assert u == last ==> nblk == u * 8 + nb;
     //@ assert u == last ==> nblk * (32 * per) == u * 8 * (32 * per) + nb * (32 * per);
+    //@ assert u == last ==> (nblk + 7) / 8 == u + 1;
     //@ assert u == last ==> (nblk + 7) / 8 * (32 * (n0 + n1)) == u * (32 * (n0 + n1)) + 32 * (n0 + n1);
     if (u < last ? size != unit : at + size != units) return LAW_BROKEN;
     if (apart == 0u) return units == tile;
@@ -694,8 +692,8 @@ static inline int law_seg_cover(uint32_t nblk, uint32_t b) {
 static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
     if (nseg > IE_MAX_SEGS || (waves != 4u && waves != 8u) || s >= nseg) return LAW_OUT;
     uint32_t count = 0u;
-    for (uint32_t v = 0u; v < waves; v++)
-        if (ie_wave_seg(nseg, v, waves) <= s && s < ie_wave_seg(nseg, v + 1u, waves)) count++;
+    for (uint32_t v = 0u; v < IE_WG_WAVES; v++)
+        if (v < waves && ie_wave_seg(nseg, v, waves) <= s && s < ie_wave_seg(nseg, v + 1u, waves)) count++;
     return count == 1u && ie_wave_seg(nseg, 0u, waves) == 0u && ie_wave_seg(nseg, waves, waves) == nseg;
 }
 /* Every (tile, part) belongs to exactly one wave of one workgroup of the launch, padding included. */
@@ -744,7 +742,7 @@ static inline int law_items(uint32_t pieces, uint32_t blocks, uint32_t piece, ui
  * single token, whose Q8 layout is another. */
 static inline int law_block_tok(uint32_t t, uint32_t blocks, uint32_t tok) {
     uint32_t groups = ie_tok_groups(t, IE_DECODE_T), count = 0u;
-    if (t == 0u || t > IE_MAX_T || blocks == 0u || (blocks > 1u && groups < 2u * blocks) || tok >= t) return LAW_OUT;
+    if (t == 0u || t > IE_MAX_T || blocks == 0u || blocks > 16u || (blocks > 1u && groups < 2u * blocks) || tok >= t) return LAW_OUT;
     for (uint32_t k = 0u; k < 16u; k++) {
         if (k >= blocks) break;
         uint32_t b = ie_block_tok(groups, k, blocks), e = ie_block_tok(groups, k + 1u, blocks);
@@ -959,41 +957,37 @@ static inline int law_log_next(uint32_t base, uint32_t pos, uint32_t n, uint32_t
     return base <= next && next <= pos + n && pos + n - next <= IE_LOG_SLOTS && (decode == 0u || next == pos + 1u) &&
            (decode == 1u || next == base || next % IE_LOG_SLOTS == 0u);
 }
-/* A step over the log: `held` says whose inputs each row of it holds. The state stands at base, the log holds [base, base +
- * kept) and the 3 positions before base; the step begins `back` positions before the log's end. Every token that is
- * replayed finds its own inputs, and afterwards the log holds what the next step may ask for. */
-static inline int law_log_replay(uint32_t base, uint32_t kept, uint32_t back, uint32_t n, uint32_t decode) {
+/* A step over the log, seen from one of its rows (any): `held` is the position whose inputs the row holds. The state stands
+ * at base, the log holds [base, base + kept) and the 3 positions before base; the step begins `back` positions before the
+ * log's end. Every token that is replayed finds its own inputs, and afterwards the log holds what the next step may ask
+ * for. */
+static inline int law_log_replay(uint32_t base, uint32_t kept, uint32_t back, uint32_t n, uint32_t decode, uint32_t row) {
     if (kept > IE_LOG_SLOTS || back > kept || base >= LAW_MAX_POS - 1024u || decode > 1u) return LAW_OUT;
-    if (n == 0u || n > (decode == 1u ? IE_DECODE_T : IE_MAX_T)) return LAW_OUT;
-    uint32_t held[IE_LOG_SLOTS + IE_LOG_TAPS], pos = base + kept - back, end = pos + n, next = ie_log_next(base, pos, n, decode);
-    for (uint32_t i = 0u; i < IE_LOG_SLOTS + IE_LOG_TAPS; i++) held[i] = 0xFFFFFFFFu;
-    for (uint32_t i = 0u; i < IE_LOG_SLOTS; i++)
-        if (i < kept) held[ie_log_slot(base + i)] = base + i;
-    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
-        if (base >= i) held[ie_log_tap(base - i)] = base - i;
-    /* the convolution's inputs before base, then the replayed ones; each is kept in the ring if next comes soon after */
-    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
-        if (base >= i && held[ie_log_tap(base - i)] != base - i) return LAW_BROKEN;
-    for (uint32_t p = base, i = 0u; i < IE_LOG_SLOTS; i++, p++) {
-        if (p >= pos) break;
-        if (held[ie_log_slot(p)] != p) return LAW_BROKEN;
-        if (p < next && p + 3u >= next) held[ie_log_tap(p)] = p;
+    if (n == 0u || n > (decode == 1u ? IE_DECODE_T : IE_MAX_T) || row >= IE_LOG_SLOTS + IE_LOG_TAPS) return LAW_OUT;
+    uint32_t held = 0xFFFFFFFFu, pos = base + kept - back, end = pos + n, next = ie_log_next(base, pos, n, decode), i;
+    for (i = 0u; i < IE_LOG_SLOTS; i++)
+        if (i < kept && ie_log_slot(base + i) == row) held = base + i;
+    for (i = 1u; i < IE_LOG_TAPS; i++)
+        if (base >= i && ie_log_tap(base - i) == row) held = base - i;
+    /* the convolution reads the 3 before base; then the replayed ones are read, and kept in the ring if next comes soon */
+    for (i = 1u; i < IE_LOG_TAPS; i++)
+        if (base >= i && ie_log_tap(base - i) == row && held != base - i) return LAW_BROKEN;
+    for (i = 0u; i < IE_LOG_SLOTS; i++) {
+        uint32_t p = base + i;
+        if (p < pos && ie_log_slot(p) == row && held != p) return LAW_BROKEN;
+        if (p < pos && p < next && p + 3u >= next && ie_log_tap(p) == row) held = p;
     }
     /* the new ones: before next to the ring, from it on to their slots */
-    uint32_t from = next < 3u ? 0u : next - 3u;
-    from = from > pos ? from : pos;
-    for (uint32_t p = from, i = 0u; i < IE_LOG_SLOTS + 3u; i++, p++) {
-        if (p >= end) break;
-        if (p < next)
-            held[ie_log_tap(p)] = p;
-        else
-            held[ie_log_slot(p)] = p;
+    uint32_t from = next < 3u || next - 3u < pos ? pos : next - 3u;
+    for (i = 0u; i < IE_LOG_SLOTS + 3u; i++) {
+        uint32_t p = from + i;
+        if (p < end && (p < next ? ie_log_tap(p) : ie_log_slot(p)) == row) held = p;
     }
-    if (end - next > IE_LOG_SLOTS) return LAW_BROKEN;
-    for (uint32_t p = next, i = 0u; i < IE_LOG_SLOTS; i++, p++)
-        if (p < end && held[ie_log_slot(p)] != p) return LAW_BROKEN;
-    for (uint32_t i = 1u; i < IE_LOG_TAPS; i++)
-        if (next >= i && held[ie_log_tap(next - i)] != next - i) return LAW_BROKEN;
+    if (end - next > IE_LOG_SLOTS || end - from > IE_LOG_SLOTS + 3u) return LAW_BROKEN;
+    for (i = 0u; i < IE_LOG_SLOTS; i++)
+        if (next + i < end && ie_log_slot(next + i) == row && held != next + i) return LAW_BROKEN;
+    for (i = 1u; i < IE_LOG_TAPS; i++)
+        if (next >= i && ie_log_tap(next - i) == row && held != next - i) return LAW_BROKEN;
     return LAW_HOLDS;
 }
 

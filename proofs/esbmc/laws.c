@@ -74,6 +74,7 @@ void prove_wave_sums(void) {
     LAW(law_wave_sums(w));
 }
 P(source_arrays, ANY, ANY)
+PEACH(source_row, 1, LAW_SOURCES + 2u, c, w[0], ANY)
 P(gpu_bytes, ANY)
 PEACH(gpu_at, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY, ANY, ANY, ANY, ANY, ANY)
 PEACH(gpu_load, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY, ANY, ANY)
@@ -81,7 +82,7 @@ P(gpu_load_head, ANY, ANY, ANY)
 PEACH(gpu_moves, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY)
 PEACH(gpu_sources, 1, (uint32_t)LAW_GPU_COUNT, c, w[0])
 P(block_tok, ANY, ANY, ANY)
-P(log_replay, ANY, ANY, ANY, ANY, ANY)
+PEACH(log_replay, 1, 32u, w[0] << 5 | c, ANY, ANY, ANY, ANY, ANY) /* each place of base in the ring by itself */
 P(seg_exact, ANY, ANY)
 P(seg_cover, ANY, ANY)
 P(wave_cover, ANY, ANY, ANY)

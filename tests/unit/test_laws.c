@@ -34,8 +34,7 @@
     X(layout_disjoint, (v[0], v[1], v[2]), 0, LAW_FORMATS - 1u, LAW_FIELDS - 1u, LAW_FIELDS - 1u)                      \
     X(layout_full, (v[0]), 0, LAW_FORMATS - 1u)                                                                        \
     X(source_arrays, (v[0], v[1]), 0, LAW_SOURCES - 1u, 209)                                                           \
-    X(source_row, (v[3] < 2u ? v[0] : (v[0] + 255u) / 256u * 256u, v[1] < 2u ? 1u : 8u, v[3] < 2u ? v[2] * 32u + 32u : v[2] + 1u, v[4]), 0, K,\
-      3, 7, 3, NBLK - 1u)                                                                                              \
+    X(source_row, (v[0], v[3] ? v[1] : (v[1] + 255u) / 256u * 256u, v[2]), 0, LAW_SOURCES + 1u, K, NBLK - 1u, 1)       \
     X(gpu_units, (v[0], v[1], v[2]), 0, NBLK, NBLK - 1u, NBLK / 8u - 1u)                                               \
     X(gpu_tile, (v[0], v[1], v[2], v[3], v[4], v[5], v[6]), 0, 8, 16, 32, 1, NBLK, NBLK / 8u - 1u, 31)                 \
     X(gpu_bytes, (v[0]), 0, LAW_GPU_COUNT - 1u)                                                                        \
@@ -120,7 +119,7 @@
     X(batch, (v + 3, v[0], v[1], v[2]), 10, LAW_BATCH, ANY, ANY)                                                       \
     X(log_ring, (v[0], v[1], v[2], v[3], v[4]), 0, POS, 16, 15, 15, 15)                                                \
     X(log_next, (v[0], v[4] ? v[0] + v[1] : v[1], v[2], v[3]), 0, POS, 600, IE_MAX_T, 1, 1)                            \
-    X(log_replay, (v[0], v[1], v[2], v[3], v[4]), 0, POS, 32, 32, IE_MAX_T, 1)                                         \
+    X(log_replay, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, POS, 32, 32, IE_MAX_T, 1, 35)                               \
     X(mul_ok, (v[0], v[1], v[2]), 0, ANY, ANY, ANY)                                                                    \
     X(tile_words, (v[0], v[1], v[2]), 0, LAW_FORMATS - 1u, K, NBLK - 1u)                                               \
     X(plan_pair, (v[0], v[1], v[2], v[3]), 0, ANY, ANY, ANY, ANY)                                                      \
