@@ -251,7 +251,7 @@ static void test_refused(void **state) {
     pos[0] = -1, pos[1] = 0, refused(&a.r, &s, "position -1");
     pos[0] = 39, pos[1] = 40, s.rope_n = 40, refused(&a.r, &s, "RoPE rows reach 40");
     s.rope_n = 64, s.n = 3, pos[0] = pos[1] = 0, seq[1] = 1, pos[2] = 1, refused(&a.r, &s, "batch token 2: sequence 0 again");
-    s.n = 2, seq[1] = 3, refused(&a.r, &s, "sequence 3, must be 0..2");
+    s.n = 2, pos[0] = 39, pos[1] = 40, seq[1] = 3, refused(&a.r, &s, "sequence 3, must be 0..2");
     seq[1] = -1, refused(&a.r, &s, "sequence -1");
     seq[1] = 0, a.table[1] = SEQS * a.pages, refused(&a.r, &s, "page 1 is number 6, the pool has 6");
     attn_close(&a);
