@@ -38,6 +38,7 @@ typedef struct {
 } tool_grammar;
 void tool_grammar_free(tool_grammar *g);
 void tool_put(tool_grammar *g, const char *fmt, ...) IE_PRINTF(2, 3);
+void tool_fail(tool_grammar *g, const char *fmt, ...) IE_PRINTF(2, 3); /* what the client asks for cannot be guaranteed */
 void tool_put_literal(tool_grammar *g, const char *s, size_t n); /* "..." with escapes */
 /* Rule `rule` is what kind and text (len bytes, copied) say; otherwise (a literal or NULL): see ie_grammar_part. */
 void tool_put_part(tool_grammar *g, const char *rule, ie_grammar_kind kind, const char *text, size_t len, const char *otherwise);

@@ -24,6 +24,16 @@ void tool_put(tool_grammar *g, const char *fmt, ...) {
     if (!g->failed && !ie_buf_add(&g->gbnf, text, strlen(text), g->err)) g->failed = true;
 }
 
+void tool_fail(tool_grammar *g, const char *fmt, ...) {
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!g->failed) ie_fail(g->err, IE_E_ARG, "%s", text);
+    g->failed = true;
+}
+
 void tool_put_literal(tool_grammar *g, const char *s, size_t n) {
     tool_put(g, "\"");
     for (size_t i = 0; i < n && !g->failed; i++) {

@@ -187,44 +187,73 @@ static json_t *alone(const json_t *parameters, json_t *property_schema) {
     return doc;
 }
 
-static bool all_strings(const json_t *list) {
-    size_t i;
-    const json_t *v;
-    json_array_foreach(list, i, v) {
-        if (!json_is_string(v)) return false;
+/* The first keyword that bare text cannot be held to; NULL where there is none. */
+static const char *hard(const json_t *schema, int depth) {
+    static const char *const easy[] = {"type", "title", "description", "default", "examples", "deprecated", "minLength", "maxLength", "enum", "const"};
+    enum { N_EASY = sizeof easy / sizeof *easy, N_INNER = 6 }; /* inside alternatives only the first ones */
+    const char *key, *found = NULL;
+    json_t *v, *branch;
+    size_t k;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, v) {
+        bool ok = false;
+        for (size_t i = 0; i < (depth ? N_INNER : N_EASY) && !ok; i++) ok = !strcmp(easy[i], key);
+        if (!strcmp(key, "anyOf") && depth == 0) {
+            ok = true;
+            json_array_foreach(v, k, branch) if (!found) found = hard(branch, depth + 1);
+        }
+        if (!ok && !found) found = key;
     }
-    return json_array_size(list) > 0;
+    return found;
 }
 
-/* The element for a value and its closing tag, up to the line's end. */
-static void value_rule(tool_grammar *g, const char *rule, const json_t *f, json_t *schema) {
-    static const char end[] = "\n" PARAMETER_END;
-    char part[72];
-    const json_t *list = json_object_get(schema, "enum");
+/* A value is one of the list: texts are bare. */
+static void put_choices(tool_grammar *g, const json_t *list) {
     size_t i;
     const json_t *v;
-    snprintf(part, sizeof part, "%s-v", rule);
-    if (all_strings(list)) {
-        tool_put(g, "%s ::= (", part);
-        json_array_foreach(list, i, v) {
-            tool_put(g, "%s", i ? " | " : "");
-            tool_put_literal(g, json_string_value(v), json_string_length(v));
-        }
-        tool_put(g, ") ");
-        tool_put_literal(g, end, sizeof end - 1);
-        tool_put(g, "\n");
-    } else if (types(schema, 0) & T_STRING) { /* bare text: it can be anything that does not end it */
-        tool_put_until(g, part, end, "\"\"", false);
+    tool_put(g, "(");
+    json_array_foreach(list, i, v) {
+        ie_buf b = {0};
+        tool_put(g, "%s", i ? " | " : "");
+        if (json_is_string(v)) tool_put_literal(g, json_string_value(v), json_string_length(v));
+        else if (serve_json_dump(v, &b, g->err)) tool_put_literal(g, b.data, b.len);
+        else g->failed = true;
+        ie_buf_free(&b);
+    }
+    tool_put(g, ")");
+}
+
+/* Rule `rule`: a parameter's value and its closing tag. Where a length is given the text does without '<', so that it cannot hold the tag. */
+static void value_rule(tool_grammar *g, const char *rule, const json_t *f, const char *key, json_t *schema) {
+    static const char end[] = "\n" PARAMETER_END;
+    json_t *only = json_object_get(schema, "const"), *list = only ? json_pack("[O]", only) : json_incref(json_object_get(schema, "enum"));
+    int64_t min = 0, max = -1;
+    const char *bad = hard(schema, 0);
+    bool text = types(schema, 0) & T_STRING;
+    if (text && bad && tool_is_strict(f))
+        tool_fail(g, "a tool is strict, but keyword '%.40s' of its parameter '%.60s' cannot be guaranteed in this model's form of calls", bad, key);
+    if (text && (serve_get_int(schema, "minLength", 0, 1000000000, &min, g->err) || serve_get_int(schema, "maxLength", 0, 1000000000, &max, g->err))) g->failed = true;
+    if (json_array_size(list)) {
+        tool_put(g, "%s ::= ", rule);
+        put_choices(g, list);
+    } else if (text && min == 0 && max < 0) { /* it can be anything that does not end it */
+        tool_put_until(g, rule, end, "\"\"", false);
+    } else if (text) {
+        tool_put(g, "%s ::= [^<]{%lld,", rule, (long long)min);
+        tool_put(g, max >= 0 ? "%lld}" : "}", (long long)max);
     } else {
         json_t *doc = alone(json_object_get(f, "parameters"), schema);
+        tool_put(g, "%s ::= %s-j", rule, rule);
         char json[72];
         snprintf(json, sizeof json, "%s-j", rule);
-        tool_put(g, "%s ::= %s ", part, json);
-        tool_put_literal(g, end, sizeof end - 1);
-        tool_put(g, "\n");
         if (doc) tool_put_schema(g, json, doc, tool_is_strict(f) ? NULL : "true");
         json_decref(doc);
     }
+    if (json_array_size(list) || !text || min || max >= 0) {
+        tool_put(g, " ");
+        tool_put_literal(g, end, sizeof end - 1);
+        tool_put(g, "\n");
+    }
+    json_decref(list);
 }
 
 static bool required(const json_t *parameters, const char *key) {
@@ -252,14 +281,14 @@ static void function_rule(tool_grammar *g, size_t number, const json_t *f) {
         tool_put_literal(g, PARAMETER, strlen(PARAMETER));
         tool_put(g, " ");
         tool_put_literal(g, key, strlen(key));
-        tool_put(g, " \">\\n\" p-%zu-%zu-v \"\\n\"%s", number, i++, must ? "" : ")?");
+        tool_put(g, " \">\\n\" p-%zu-%zu \"\\n\"%s", number, i++, must ? "" : ")?");
     }
     tool_put(g, "\n");
     i = 0;
     json_object_foreach(list, key, schema) {
         char rule[48];
         snprintf(rule, sizeof rule, "p-%zu-%zu", number, i++);
-        value_rule(g, rule, f, schema);
+        value_rule(g, rule, f, key, schema);
     }
 }
 
