@@ -35,6 +35,8 @@ ZIG_INCLUDE := $(wildcard .venv/lib/python3*/site-packages/ziglang/lib/include)
 GPU_CLANG   ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang clang -isystem $(ZIG_INCLUDE))
 GPU_LLD     ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang ld.lld)
 GPU_FLAGS   := -std=c2x -O3 -ffp-contract=off -ffreestanding -nogpulib -Icore -Ikernels -Wall -Wno-unused-command-line-argument
+GPU_AMD      = $(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS)
+GPU_NVIDIA   = $(GPU_CLANG) --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-feature=+ptx78 -nocudalib $(GPU_FLAGS)
 GPU_SRC     := $(wildcard kernels/*.[ch]) $(wildcard core/*.h)
 GPU_CODE    := $(if $(GPU_CLANG),$(BUILD)/ie_kernels.hsaco $(BUILD)/ie_kernels.ptx)
 
@@ -65,13 +67,13 @@ kernels: $(GPU_CODE)
 	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup-test installs one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
 $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	@mkdir -p $(@D)
-	$(call say,GPU)$(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
+	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
-	$(call say,GPU)$(GPU_CLANG) --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-feature=+ptx78 -nocudalib $(GPU_FLAGS) -S -o $@ kernels/ie_kernels.c
+	$(call say,GPU)$(GPU_NVIDIA) -S -o $@ kernels/ie_kernels.c
 # The gfx1201 code as text, for checks of instructions.
 kernel-text:
-	@$(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS) -S -o - kernels/ie_kernels.c
+	@$(GPU_AMD) -S -o - kernels/ie_kernels.c
 ifneq ($(GPU_CODE),)
 $(BUILD)/obj/src/gpu/code.o: $(GPU_CODE)
 $(BUILD)/obj/src/gpu/code.o: CPPFLAGS += -DIE_HSACO='"$(BUILD)/ie_kernels.hsaco"' -DIE_PTX='"$(BUILD)/ie_kernels.ptx"'
@@ -111,6 +113,17 @@ ANSWER := $(filter-out %/main.o,$(SERVE_OBJ))
 $(BUILD)/tests/test_answer: tests/unit/test_answer.c $(ANSWER) $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(ANSWER) $(BUILD)/libie.a -levent -levent_pthreads -lcmocka $(LIBS)
+
+# Test kernels, where there is a compiler for them.
+ifneq ($(GPU_CODE),)
+$(BUILD)/tests/test_gpu_forms: $(BUILD)/tests/forms.hsaco $(BUILD)/tests/forms.ptx $(BUILD)/sim/libamdhip64.so
+endif
+$(BUILD)/tests/%.hsaco: tests/gpu/%.c $(wildcard tests/gpu/*.h) $(GPU_SRC)
+	@mkdir -p $(@D)
+	$(call say,GPU)$(GPU_AMD) -c -o $@.o $< && $(GPU_LLD) -shared -o $@ $@.o
+$(BUILD)/tests/%.ptx: tests/gpu/%.c $(wildcard tests/gpu/*.h) $(GPU_SRC)
+	@mkdir -p $(@D)
+	$(call say,GPU)$(GPU_NVIDIA) -S -o $@ $<
 
 $(BUILD)/tests/test_driver: $(BUILD)/tests/mock/libcuda.so.1 $(BUILD)/sim/libamdhip64.so
 $(BUILD)/tests/mock/libcuda.so.1: tests/mock/libcuda.c

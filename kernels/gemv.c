@@ -134,16 +134,6 @@ IE_INLINE void fetch(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uin
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
-IE_INLINE int32_t dot4(uint32_t u, uint32_t s, int32_t acc) {
-#if defined(__AMDGCN__)
-    return __builtin_amdgcn_sudot4(false, (int)u, true, (int)s, acc, false);
-#else
-    int32_t r;
-    __asm__("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(u), "r"(s), "r"(acc));
-    return r;
-#endif
-}
-
 IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const uint32_t *at, float acc) {
     uint32_t x[IE_Q8_WORDS];
 #pragma unroll
@@ -155,11 +145,11 @@ IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const 
     int32_t dot;
     if (k == K_DOT || k == K_DOT_MIN) {
         dot = bias * (int32_t)x[IE_Q8_NSUM];
-        WORDS8 dot = dot4(o->w[e], x[e], dot);
+        WORDS8 dot = ie_dot4(o->w[e], x[e], dot);
     } else {
         int32_t lo = bias * (int32_t)x[IE_Q8_NLO], hi = bias * (int32_t)x[IE_Q8_NHI];
 #pragma unroll
-        for (uint32_t e = 0; e < 4; e++) lo = dot4(o->w[e], x[e], lo), hi = dot4(o->w[e + 4], x[e + 4], hi);
+        for (uint32_t e = 0; e < 4; e++) lo = ie_dot4(o->w[e], x[e], lo), hi = ie_dot4(o->w[e + 4], x[e + 4], hi);
         dot = ie_mul24(o->s0, lo) + ie_mul24(o->s1, hi);
     }
     acc = ie_fma(o->d * da, (float)dot, acc);

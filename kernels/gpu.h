@@ -213,6 +213,19 @@ IE_INLINE void ie_iq4_words(uint32_t q, uint32_t *lo, uint32_t *hi) {
 #endif
 }
 
+/* ---- the dot of four bytes ---------------------------------------------------------------------------------------------------- */
+
+/* acc plus four unsigned by four signed bytes (ie_dot4_us), as one instruction. */
+IE_INLINE int32_t ie_dot4(uint32_t u, uint32_t s, int32_t acc) {
+#if defined(__AMDGCN__)
+    return __builtin_amdgcn_sudot4(false, (int)u, true, (int)s, acc, false);
+#else
+    int32_t r;
+    __asm__("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(u), "r"(s), "r"(acc));
+    return r;
+#endif
+}
+
 /* ---- the matrix instruction: 32 rows of weights x 8 tokens, int8, exact ------------------------------------------------------- */
 
 /* A block (32 weights) of 32 rows against the same block of 8 tokens, in two halves of 16 weights. Lane = row, as everywhere: a lane gives

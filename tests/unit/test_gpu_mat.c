@@ -163,7 +163,7 @@ static void many_rows(void **state) {
 static int run_all(void) {
     const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
-    const char *none = dev_open(&dev);
+    const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {
         printf("skip: %s\n", none);
         return failed;

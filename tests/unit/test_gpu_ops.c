@@ -471,7 +471,7 @@ static void sampling(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const char *none = dev_open(&dev);
+    const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {
         printf("skip: %s\n", none);
         return 0;
