@@ -315,7 +315,7 @@ GEMV(iq4_xs, K_DOT, 128)
 /* Element k of a row's bulk words of a block. */
 IE_INLINE float el_f32(const uint32_t *q, uint32_t k) { return ie_f32_of(q[k]); }
 IE_INLINE float el_f16(const uint32_t *q, uint32_t k) { return k % 2u ? ie_f16_hi(q[k / 2u]) : ie_f16_lo(q[k / 2u]); }
-IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(k % 2u ? q[k / 2u] & 0xFFFF0000u : q[k / 2u] << 16); }
+IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf16_f32_bits(ie_half_of(q[k / 2u], k % 2u))); }
 
 /* Block by block, the next one's 64 or 128 bytes a lane under way. A row's last block may be shorter than 32. */
 #define FLOAT(F) \

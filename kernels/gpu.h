@@ -213,6 +213,14 @@ IE_INLINE void ie_iq4_words(uint32_t q, uint32_t *lo, uint32_t *hi) {
 #endif
 }
 
+/* The lowest bytes of lanes 4e .. 4e + 3 as one word, in each of the four. */
+IE_INLINE uint32_t ie_bytes4(uint32_t x) {
+    uint32_t w = (x & 0xFFu) << (8u * (ie_lane() % 4u));
+    w |= ie_xor(w, 1);
+    w |= ie_xor(w, 2);
+    return w;
+}
+
 /* ---- the dot of four bytes ---------------------------------------------------------------------------------------------------- */
 
 /* acc plus four unsigned by four signed bytes (ie_dot4_us), as one instruction. */

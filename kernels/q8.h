@@ -19,11 +19,7 @@ IE_INLINE bool ie_q8_put(IE_GLOBAL uint32_t *to, float x) {
     s += ie_xor(s, 8);
     uint32_t t = ie_xor(s, 16), lo = l < 16u ? s : t, hi = l < 16u ? t : s;
     int32_t sum = (int32_t)(s + t);
-    /* each four lanes' bytes to one word */
-    uint32_t w = ((uint32_t)q & 0xFFu) << (8u * (l % 4u));
-    w |= ie_xor(w, 1);
-    w |= ie_xor(w, 2);
-    uint32_t e = l / 4u, more = 0u; /* lanes 4e write word e, lanes 4e + 1 word 8 + e */
+    uint32_t w = ie_bytes4((uint32_t)q), e = l / 4u, more = 0u; /* lanes 4e write word e, lanes 4e + 1 word 8 + e */
     more = e == 0u ? ie_bits_of(d) : more;
     more = e == 1u ? ie_bits_of(d * (float)sum) : more;
     more = e == 2u ? (uint32_t)-sum : more;

@@ -50,7 +50,7 @@ struct ie_ctx {
 /* ---- creation ------------------------------------------------------------------------------------------------------ */
 
 static ie_state_desc describe(const ie_ctx *c, int32_t n_ctx) {
-    uint32_t pages = ((uint32_t)n_ctx + IE_PAGE - 1) / IE_PAGE;
+    uint32_t pages = ie_page_of((uint32_t)n_ctx + IE_PAGE - 1);
     uint64_t arena = c->plan.arena_bytes > c->plan1.arena_bytes ? c->plan.arena_bytes : c->plan1.arena_bytes;
     if (arena < c->states.arena_bytes) arena = c->states.arena_bytes;
     return (ie_state_desc){.arena_bytes = arena, .kv = c->m->kv, .gdn = c->m->gdn, .n_pages = pages * (uint32_t)c->n_seq,
@@ -74,7 +74,7 @@ static ie_status choose_ctx(ie_ctx *c, int32_t want, ie_error *err) {
 }
 
 static ie_status alloc_host(ie_ctx *c, size_t batch, ie_error *err) {
-    c->pages_per_seq = ((uint32_t)c->n_ctx + IE_PAGE - 1) / IE_PAGE; /* at most 2^15, of 2^6 sequences */
+    c->pages_per_seq = ie_page_of((uint32_t)c->n_ctx + IE_PAGE - 1); /* at most 2^15, of 2^6 sequences */
     c->n_pages = c->pages_per_seq * (uint32_t)c->n_seq;
     c->page_table = ie_calloc(c->n_pages, sizeof *c->page_table, "page table", err);
     c->pages = ie_pages_new(c->n_pages, c->cache_bytes, err);
@@ -176,7 +176,7 @@ static uint32_t *table_of(ie_ctx *c, int32_t seq) { return c->page_table + (size
 /* Gives a sequence the pages for len positions: takes missing ones from the pool, returns surplus ones. */
 static ie_status set_pages(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
     sequence *s = &c->seq[seq];
-    uint32_t *table = table_of(c, seq), want = ((uint32_t)len + IE_PAGE - 1) / IE_PAGE;
+    uint32_t *table = table_of(c, seq), want = ie_page_of((uint32_t)len + IE_PAGE - 1);
     uint32_t have = ie_pages_available(c->pages);
     if (want > s->n_pages && want - s->n_pages > have)
         return ie_fail(err, IE_E_FULL, "sequence %d needs %u more KV pages of %u positions, %u are free", seq, want - s->n_pages, IE_PAGE, have);
@@ -190,8 +190,8 @@ static ie_status set_pages(ie_ctx *c, int32_t seq, int32_t len, ie_error *err) {
 
 /* A sequence about to be written from position pos on: the page that pos lies inside of must be its own. */
 static ie_status own_page(ie_ctx *c, int32_t seq, int32_t pos, ie_error *err) {
-    uint32_t *page = &table_of(c, seq)[(uint32_t)pos / IE_PAGE], old = *page;
-    if ((uint32_t)pos % IE_PAGE == 0 || !ie_pages_shared(c->pages, old)) return IE_OK;
+    uint32_t *page = &table_of(c, seq)[ie_page_of((uint32_t)pos)], old = *page;
+    if (ie_slot_of((uint32_t)pos) == 0 || !ie_pages_shared(c->pages, old)) return IE_OK;
     uint32_t own = ie_pages_take(c->pages);
     if (own == IE_NO_PAGE) return ie_fail(err, IE_E_FULL, "sequence %d needs a KV page to go on from a shared one, none is free", seq);
     ie_status st = c->m->be->api->page_copy(c->m->be, c->st, own, old, err);
@@ -248,7 +248,7 @@ ie_status ie_prefix_attach(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_
     if (!st) st = ie_seq_truncate(c, seq, 0, err);
     if (st) return st;
     if (n < 1 || n > c->n_ctx) return ie_fail(err, IE_E_FULL, "the prompt has %d tokens, the context holds %d", n, c->n_ctx);
-    uint32_t *table = table_of(c, seq), usable, found = find_path(c, tokens, ((uint32_t)n - 1) / IE_PAGE, table, &usable);
+    uint32_t *table = table_of(c, seq), usable, found = find_path(c, tokens, ie_page_of((uint32_t)n - 1), table, &usable);
     sequence *s = &c->seq[seq];
     uint64_t stamp = ie_pages_stamp(c->pages);
     *matched = (int32_t)(found * IE_PAGE);
@@ -272,7 +272,7 @@ ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err) {
     ie_status st = check_seq(c, seq, err);
     if (st) return st;
     const sequence *s = &c->seq[seq];
-    uint32_t parent = NO_PAGE, n = (uint32_t)s->len / IE_PAGE;
+    uint32_t parent = NO_PAGE, n = ie_page_of((uint32_t)s->len);
     uint64_t stamp = ie_pages_stamp(c->pages);
     for (uint32_t i = 0; i < n; i++) {
         const int32_t *tokens = s->token + (size_t)i * IE_PAGE;
@@ -281,7 +281,7 @@ ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err) {
         ie_pages_touch(c->pages, page, stamp);
         parent = page;
     }
-    bool state = c->m->gdn.n_layer && n && (uint32_t)s->len % IE_PAGE == 0 && !ie_pages_state(c->pages, parent);
+    bool state = c->m->gdn.n_layer && n && ie_slot_of((uint32_t)s->len) == 0 && !ie_pages_state(c->pages, parent);
     void *room = state ? ie_pages_state_new(c->pages, parent, c->m->be->api->seq_bytes(c->m->be, c->st)) : NULL;
     if (!room) return IE_OK;
     st = c->m->be->api->seq_save(c->m->be, c->st, (uint32_t)seq, room, err);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 ie_status ie_lab_open(ie_lab *l, ie_model *m, uint32_t n_seq, uint32_t n_ctx, ie_error *err) {
-    *l = (ie_lab){.m = m, .n_seq = n_seq, .n_ctx = n_ctx, .pages = (n_ctx + IE_PAGE - 1u) / IE_PAGE};
+    *l = (ie_lab){.m = m, .n_seq = n_seq, .n_ctx = n_ctx, .pages = ie_page_of(n_ctx + IE_PAGE - 1u)};
     uint32_t n = n_seq * l->pages, rows = l->pages * IE_PAGE;
     ie_status st = ie_model_plan(m, IE_DECODE_T, &l->plan, err);
     if (st) return st;

@@ -43,12 +43,9 @@ find src tools examples -name '*.c' ! -name '*_avx2.c' ! -name '*_avx512.c' ! -n
         clang-tidy --quiet --warnings-as-errors="*" --checks="$checks" "$@" -- -std=c11 -D_GNU_SOURCE $include 2>/dev/null' \
         sh "$checks" "$include" || failed=1
 
-# Index maps, unpacking and integer dots are the core's; only its vector forms (src/cpu/simd_*.h, mm_unpack.h, kernels/gpu.h)
-# may shift or mask words of weights.
+# Index maps, unpacking and integer dots are the core's; only its vector forms may do such things themselves.
 echo "== bits of weights"
-grep -nE '0x(0F0F0F0F|F0F0F0F0|03030303|30303030|3F3F3F3F|01010101)|&[ (]*(3|15|63|0x0?[Ff])u?[^0-9A-Za-z]|(>>|<<) *\(?[0-9]+u? *\*|(dh|dm|sc|sl|q|q2|qh|w) *(>>|<<)' \
-    src/quant/*.[ch] src/gpu/*.[ch] src/cpu/*.c src/cpu/mm_[agkqf]*.h src/cpu/ops*.h kernels/[a-fh-pr-z]*.[ch] kernels/gemv.c kernels/gdn.c |
-    sed 's|//.*||' | grep -vE '^[^:]*:[0-9]+: *(/?\*|#define [A-Z_]+ )' && failed=1
+python3 tools/check_core.py || failed=1
 
 if command -v shellcheck >/dev/null; then
     echo "== shellcheck"

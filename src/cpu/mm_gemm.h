@@ -53,7 +53,7 @@ IE_VEC uint32_t ie_strip_bias(ie_format_id f) {
 }
 
 IE_VEC void ie_strip_put(ie_format_id f, ie_sblk *o, uint32_t v, const ie_ublk *u) {
-    const uint32_t more = (ie_bias_byte(ie_strip_bias(f)) - ie_bias_byte(ie_u_bias(f))) & 255u, at = v * IE_VW;
+    const uint32_t more = ie_byte_u(ie_bias_byte(ie_strip_bias(f)) - ie_bias_byte(ie_u_bias(f)), 0), at = v * IE_VW;
     const ie_dot_kind kind = ie_u_kind(f);
 IE_UNROLL
     for (uint32_t j = 0; j < 8; j++) vi_store(&o->w[j][at], more ? vi_add8(u->w[j], IE_B4(more)) : u->w[j]);

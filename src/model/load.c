@@ -187,14 +187,14 @@ static ie_status requant_rows(const job *j, const ie_format *from, const uint8_t
     uint32_t cols = j->mat->cols, nsb = cols / (from->blocks * IE_BLOCK);
     uint32_t *unit = ie_calloc(from->unit_words, 4, "loading", err);
     float *x = ie_calloc(cols, sizeof *x, "loading", err);
-    uint8_t *q8 = ie_calloc(cols / IE_BLOCK, 34, "loading", err);
+    uint8_t *q8 = ie_calloc(ie_nblk(cols), 34, "loading", err);
     bool ok = unit && x && q8;
     for (uint32_t r = 0; r < n && ok; r++) {
         for (uint32_t s = 0; s < nsb; s++) {
             from->repack(raw + ((size_t)r * nsb + s) * from->gguf_bytes, from->blocks * IE_BLOCK, unit, 0);
             from->dequant(unit, 0, x + (size_t)s * from->blocks * IE_BLOCK);
         }
-        for (uint32_t b = 0; b < cols / IE_BLOCK; b++) ie_q8_0_quantize(x + (size_t)b * IE_BLOCK, q8 + (size_t)b * 34);
+        for (uint32_t b = 0; b < ie_nblk(cols); b++) ie_q8_0_quantize(x + (size_t)b * IE_BLOCK, q8 + (size_t)b * 34);
         ie_repack_rows(j->mat->fmt, cols, q8, 1, row0 + r, units);
     }
     free(unit);

@@ -10,7 +10,6 @@ void ie_q8_0_quantize(const float *x, uint8_t *out) {
     for (uint32_t i = 0; i < IE_BLOCK; i++) amax = fmaxf(amax, fabsf(x[i]));
     float d = amax / 127.0f, inv = d != 0 ? 1.0f / d : 0.0f;
     uint16_t h = ie_f32_to_f16(d);
-    out[0] = (uint8_t)(h & 0xFF);
-    out[1] = (uint8_t)(h >> 8);
+    for (uint32_t k = 0; k < 2; k++) out[k] = (uint8_t)ie_byte_u(h, k);
     for (uint32_t i = 0; i < IE_BLOCK; i++) out[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inv);
 }

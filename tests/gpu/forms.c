@@ -14,7 +14,8 @@ IE_INLINE IE_GLOBAL uint32_t *out_of(const form_args *a, uint32_t words) {
 /* In: two words and an accumulator. Out: exchanges, reductions over the wave, halves, the dot. */
 IE_KERNEL(32) form_lanes(form_args a) {
     IE_GLOBAL const uint32_t *in = in_of(&a, FORM_LANE_IN);
-    uint32_t x = in[0], y = in[1], from = ie_wg_x() % 32u, sum = x;
+    uint32_t x = in[0], y = in[1], from = ie_wg_x() % 32u, sum = x, lo, hi;
+    ie_iq4_words(x, &lo, &hi);
     sum += ie_xor(sum, 16);
     sum += ie_xor(sum, 8);
     sum += ie_xor(sum, 4);
@@ -38,6 +39,11 @@ IE_KERNEL(32) form_lanes(form_args a) {
         ie_f16_put2(ie_f32_of(x), ie_f32_of(y)),
         (uint32_t)ie_dot4(x, y, (int32_t)in[2]),
         ie_bits_of(ie_xorf(ie_readlanef(ie_f32_of(x), from), 1)),
+        lo,
+        hi,
+        (uint32_t)ie_mul24((int32_t)x >> 8, (int32_t)y >> 8),
+        (uint32_t)ie_mul24((int32_t)(x << 18) >> 18, (int32_t)(y << 24) >> 24),
+        ie_bytes4(x),
     };
     IE_GLOBAL uint32_t *out = out_of(&a, FORM_LANE_OUT);
 #pragma unroll

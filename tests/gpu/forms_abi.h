@@ -11,7 +11,7 @@ typedef struct {
 
 /* Words in and out of a lane; of a wave. forms.c says what they are. */
 #define FORM_LANE_IN 3u
-#define FORM_LANE_OUT 17u
+#define FORM_LANE_OUT 22u
 #define FORM_CORE_IN 13u
 #define FORM_CORE_OUT 148u
 #define FORM_Q8_IN 32u

@@ -74,6 +74,11 @@ static void wave_check(uint32_t wave) {
         }
         expect("ie_dot4", n, r[15], a[2] + (uint32_t)ie_dot4_us(a[0], a[1]));
         expect("ie_readlanef", n, r[16], v[from]);
+        expect("ie_iq4_words, low nibbles", n, r[17], ie_iq4_bytes_u(a[0] & 0x0F0F0F0Fu));
+        expect("ie_iq4_words, high nibbles", n, r[18], ie_iq4_bytes_u(a[0] >> 4 & 0x0F0F0F0Fu));
+        expect("ie_mul24 of 24 bits", n, r[19], (uint32_t)((int32_t)a[0] >> 8) * (uint32_t)((int32_t)a[1] >> 8));
+        expect("ie_mul24 of a sum and a scale", n, r[20], (uint32_t)((int32_t)(a[0] << 18) >> 18) * (uint32_t)((int32_t)(a[1] << 24) >> 24));
+        for (uint32_t k = 0; k < 4; k++) expect("ie_bytes4", n, ie_byte_u(r[21], k), ie_byte_u(v[l / 4u * 4u + k], 0));
     }
 }
 static void lanes_run(void) {
