@@ -13,6 +13,7 @@ import struct
 
 import numpy as np
 
+import simasm
 import simhip
 
 M32 = 2**32 - 1
@@ -23,27 +24,16 @@ MEM = bytes(_rnd.getrandbits(8) for _ in range(4096))
 N = 64
 A, B, C, OLD = ([_rnd.getrandbits(64) for _ in range(N)] for _ in range(4))
 FRAME = """
-.globl {name}
-.p2align 8
-.type {name},@function
-{name}:
   s_load_b128 s[4:7], s[0:1], 0x0
-  s_load_b128 s[8:11], s[0:1], 0x10
-  v_and_b32_e32 v31, 0x3ff, v0
-  s_wait_kmcnt 0x0
-  v_lshl_add_u32 v31, ttmp9, 5, v31
-  v_lshlrev_b32_e32 v30, 5, v31
+  s_load_b128 s[8:11], s[0:1], 0x10""" + simasm.LOAD.format(more="""
   v_lshlrev_b32_e32 v29, 4, v31
-  global_load_b128 v[0:3], v30, s[4:5]
-  global_load_b128 v[4:7], v30, s[4:5] offset:16
   v_add_co_u32 v16, vcc_lo, s10, v29
   v_mov_b32_e32 v17, s11
   v_add_co_ci_u32_e32 v17, vcc_lo, 0, v17, vcc_lo
   v_mov_b32_e32 v18, 0
   v_mov_b32_e32 v19, 0
   v_mov_b32_e32 v20, 0
-  v_mov_b32_e32 v21, 0
-  s_wait_loadcnt 0x0
+  v_mov_b32_e32 v21, 0""") + """
   v_mov_b32_e32 v8, v6
   v_mov_b32_e32 v9, v7
   v_mov_b32_e32 v10, v6
@@ -70,32 +60,7 @@ FRAME = """
   s_wait_loadcnt_dscnt 0x0
   s_wait_storecnt 0x0
   s_wait_kmcnt 0x0
-  {after}
-  global_store_b128 v30, v[8:11], s[6:7]
-  global_store_b128 v30, v[12:15], s[6:7] offset:16
-  s_endpgm
-.L{name}_end:
-.size {name}, .L{name}_end-{name}
-.rodata
-.p2align 6
-.amdhsa_kernel {name}
-  .amdhsa_kernarg_size 32
-  .amdhsa_user_sgpr_count 2
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_group_segment_fixed_size 4096
-  .amdhsa_private_segment_fixed_size 64
-  .amdhsa_enable_private_segment 1
-  .amdhsa_next_free_vgpr 48
-  .amdhsa_next_free_sgpr 40
-  .amdhsa_float_denorm_mode_32 3
-  .amdhsa_float_denorm_mode_16_64 3
-  .amdhsa_wavefront_size32 1
-.end_amdhsa_kernel
-.text
-"""
-POINTER = "      - {{.offset: {}, .size: 8, .value_kind: global_buffer, .address_space: global}}\n"
-ARGS = POINTER.format(0) + POINTER.format(8) + "      - {.offset: 16, .size: 4, .value_kind: by_value}\n" + \
-    "      - {.offset: 20, .size: 4, .value_kind: by_value}\n" + POINTER.format(24)
+  {after}""" + simasm.STORE
 # The instructions around {op}: what lies between is the case.
 MARKS = ("s_mov_b32 exec_lo, s8", "s_mov_b32 s28, exec_lo")
 
@@ -109,14 +74,8 @@ class Lab:
         return op, after, before
 
     def source(self):
-        body = '.amdgcn_target "amdgcn-amd-amdhsa--gfx1201"\n.amdhsa_code_object_version 5\n.text\n'
-        meta = "---\namdhsa.version: [1, 2]\namdhsa.target: amdgcn-amd-amdhsa--gfx1201\namdhsa.kernels:\n"
-        for (op, after, before), i in self.cases.items():
-            body += FRAME.format(name=f"k{i}", op=op, after=after, before=before)
-            meta += f"  - .name: k{i}\n    .symbol: k{i}.kd\n    .kernarg_segment_size: 32\n    .kernarg_segment_align: 8\n" \
-                    "    .group_segment_fixed_size: 4096\n    .private_segment_fixed_size: 64\n    .wavefront_size: 32\n" \
-                    f"    .sgpr_count: 40\n    .vgpr_count: 48\n    .max_flat_workgroup_size: 32\n    .args:\n{ARGS}"
-        return body + ".amdgpu_metadata\n" + meta + "...\n.end_amdgpu_metadata\n"
+        bodies = [FRAME.format(op=op, after=after, before=before) for op, after, before in self.cases]
+        return simasm.module(bodies, vgprs=48, sgprs=40, lds=4096, scratch=64, denormals=True, pointer=True)
 
     @functools.cached_property
     def path(self):

@@ -8,6 +8,8 @@ import math
 import struct
 from fractions import Fraction
 
+import simasm
+
 M32, M64 = 2**32 - 1, 2**64 - 1
 
 
@@ -502,19 +504,8 @@ def text(name, template, flags=""):
 
 
 KERNEL = """
-.globl {name}
-.p2align 8
-.type {name},@function
-{name}:
   s_load_b128 s[4:7], s[0:1], 0x0
-  s_load_b64 s[8:9], s[0:1], 0x10
-  v_and_b32_e32 v31, 0x3ff, v0
-  s_wait_kmcnt 0x0
-  v_lshl_add_u32 v31, ttmp9, 5, v31
-  v_lshlrev_b32_e32 v30, 5, v31
-  global_load_b128 v[0:3], v30, s[4:5]
-  global_load_b128 v[4:7], v30, s[4:5] offset:16
-  s_wait_loadcnt 0x0
+  s_load_b64 s[8:9], s[0:1], 0x10""" + simasm.LOAD.format(more="") + """
   v_dual_mov_b32 v8, v6 :: v_dual_mov_b32 v9, v7
   v_mov_b32_e32 v12, 0
   v_readfirstlane_b32 s20, v0
@@ -535,32 +526,9 @@ KERNEL = """
   v_mov_b32_e32 v11, s24
   v_mov_b32_e32 v13, s26
   v_mov_b32_e32 v14, s27
-  v_mov_b32_e32 v15, 0
-  global_store_b128 v30, v[8:11], s[6:7]
-  global_store_b128 v30, v[12:15], s[6:7] offset:16
-  s_endpgm
-.L{name}_end:
-.size {name}, .L{name}_end-{name}
-.rodata
-.p2align 6
-.amdhsa_kernel {name}
-  .amdhsa_kernarg_size 24
-  .amdhsa_user_sgpr_count 2
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_next_free_vgpr 32
-  .amdhsa_next_free_sgpr 32
-  .amdhsa_wavefront_size32 1
-.end_amdhsa_kernel
-.text
-"""
-ARGS = "      - {.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}\n      - {.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}\n      - {.offset: 16, .size: 4, .value_kind: by_value}\n      - {.offset: 20, .size: 4, .value_kind: by_value}\n"
+  v_mov_b32_e32 v15, 0""" + simasm.STORE
 
 
 def source(ops):
     """Assembly of a module with a kernel k0, k1, ... for each instruction text."""
-    body = '.amdgcn_target "amdgcn-amd-amdhsa--gfx1201"\n.amdhsa_code_object_version 5\n.text\n'
-    meta = "---\namdhsa.version: [1, 2]\namdhsa.target: amdgcn-amd-amdhsa--gfx1201\namdhsa.kernels:\n"
-    for i, op in enumerate(ops):
-        body += KERNEL.format(name=f"k{i}", op=op)
-        meta += f"  - .name: k{i}\n    .symbol: k{i}.kd\n    .kernarg_segment_size: 24\n    .kernarg_segment_align: 8\n    .group_segment_fixed_size: 0\n    .private_segment_fixed_size: 0\n    .wavefront_size: 32\n    .sgpr_count: 32\n    .vgpr_count: 32\n    .max_flat_workgroup_size: 32\n    .args:\n{ARGS}"
-    return body + ".amdgpu_metadata\n" + meta + "...\n.end_amdgpu_metadata\n"
+    return simasm.module([KERNEL.format(op=op) for op in ops], vgprs=32, sgprs=32)
