@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "gen/grammar.h"
 #include "serve/answer.h"
 
 #define CALL(name, args) "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " args "}\n</tool_call>"
@@ -285,8 +286,173 @@ static void refused(void **state) {
     json_decref(tools);
 }
 
+/* ---- grammars ------------------------------------------------------------------------------------------------------------------- */
+
+/* A vocabulary of single bytes. */
+static gr_vocab *bytes_vocab(void) {
+    static char bytes[256];
+    static ie_str text[257];
+    const int32_t end = 256;
+    for (int i = 0; i < 256; i++) bytes[i] = (char)i, text[i] = (ie_str){bytes + i, 1};
+    gr_vocab *v = gr_vocab_new(text, 257, 257, &end, 1, false, NULL, NULL);
+    assert_non_null(v);
+    return v;
+}
+
+static ie_grammar *compose(tool_grammar *g, const gr_vocab *v) {
+    ie_error err = {0};
+    if (g->failed) fail_msg("%s", g->err->msg);
+    ie_grammar *x = gr_compose(g->gbnf.data, g->gbnf.len, g->part, g->n_part, v, &err);
+    if (!x) fail_msg("%s in %s", err.msg, g->gbnf.data);
+    return x;
+}
+
+static bool accepts(ie_grammar *g, const char *s, size_t n) {
+    ie_error err;
+    ie_matcher *x = ie_matcher_new(g, &err);
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = ie_matcher_accept(x, (unsigned char)s[i], &err) == IE_OK;
+    ok = ok && ie_matcher_complete(x);
+    ie_matcher_free(x);
+    return ok;
+}
+
+static uint32_t next_random(uint64_t *x) {
+    *x = *x * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*x >> 33);
+}
+
+/* Random texts of the mark's own bytes and another one, against a search. */
+static void until(void **state) {
+    (void)state;
+    static const char *const marks[] = {"</think>", "\n</parameter>", "abab", "aab", "aaa", "x"};
+    gr_vocab *v = bytes_vocab();
+    uint64_t seed = 1;
+    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
+        const char *mark = marks[m];
+        size_t len = strlen(mark);
+        ie_error err = {0};
+        tool_grammar once_only = {.err = &err}, never = {.err = &err};
+        tool_put(&once_only, "root ::= t\n");
+        tool_put_until(&once_only, "t", mark, "\"!\"", false);
+        tool_put(&never, "root ::= t\n");
+        tool_put_until(&never, "t", mark, NULL, true);
+        ie_grammar *a = compose(&once_only, v), *b = compose(&never, v);
+        int n_met = 0;
+        for (int run = 0; run < 3000; run++) {
+            char text[64];
+            size_t n = 0;
+            while (n < 40) { /* whole beginnings of the mark, so that it is met often */
+                size_t k = next_random(&seed) % (len + 1);
+                memcpy(text + n, mark, k);
+                n += k;
+                if (next_random(&seed) % 3 == 0) text[n++] = 'z';
+                if (next_random(&seed) % 8 == 0) break;
+            }
+            if (next_random(&seed) % 2) text[n++] = '!';
+            const char *at = memmem(text, n, mark, len);
+            bool ends = at && (size_t)(at - text) + len + 1 == n && text[n - 1] == '!';
+            n_met += ends;
+            assert_int_equal(accepts(a, text, n), ends);
+            assert_int_equal(accepts(b, text, n), !at);
+        }
+        assert_true(n_met > 50);
+        ie_grammar_free(a);
+        ie_grammar_free(b);
+        tool_grammar_free(&once_only);
+        tool_grammar_free(&never);
+    }
+    gr_vocab_free(v);
+}
+
+/* A text that the grammar allows, chosen at random byte by byte; it is complete within the budget. */
+static void random_text(ie_grammar *g, int32_t budget, uint64_t *seed, ie_buf *out) {
+    ie_error err;
+    ie_matcher *x = ie_matcher_new(g, &err);
+    const uint64_t *mask;
+    out->len = 0;
+    for (int32_t left = budget; left > 0 && !ie_matcher_done(x); left--) {
+        if (ie_matcher_mask(x, left, &mask, &err)) fail_msg("%s after %.*s", err.msg, (int)out->len, out->data);
+        int32_t allowed[257], n = 0, printable = 0;
+        for (int32_t i = 0; i < 257; i++)
+            if (mask[i / 64] >> i % 64 & 1) allowed[n++] = i;
+        for (int32_t i = 0; i < n; i++) printable += allowed[i] >= ' ' && allowed[i] < 127;
+        int32_t pick = allowed[next_random(seed) % (uint32_t)n];
+        while (printable && (pick < ' ' || pick > 126) && next_random(seed) % 16) pick = allowed[next_random(seed) % (uint32_t)n]; /* mostly ASCII */
+        if (pick == 256) break;
+        char c = (char)pick;
+        assert_true(ie_matcher_accept(x, pick, &err) == IE_OK && ie_buf_add(out, &c, 1, NULL));
+    }
+    assert_true(ie_matcher_complete(x));
+    ie_matcher_free(x);
+}
+
+static void nothing(void *user, const answer_part *p, uint32_t index, bool first, const char *s, size_t n) { (void)user, (void)p, (void)index, (void)first, (void)s, (void)n; }
+
+static const char many_tools[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true, \"parameters\": {\"type\": \"object\", \"properties\": {\"s\": {\"type\": \"string\"}, "
+    "\"short\": {\"type\": \"string\", \"minLength\": 1, \"maxLength\": 3}, \"n\": {\"type\": \"integer\", \"minimum\": 3, \"maximum\": 12}, \"e\": {\"enum\": [\"a b\", \"<\"]}, "
+    "\"l\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/pair\"}, \"maxItems\": 2}}, \"required\": [\"s\", \"n\"], \"additionalProperties\": false, "
+    "\"$defs\": {\"pair\": {\"type\": \"object\", \"properties\": {\"k\": {\"type\": \"boolean\"}}, \"required\": [\"k\"], \"additionalProperties\": false}}}}}, "
+    "{\"type\": \"function\", \"function\": {\"name\": \"ns.g-1\"}}, {\"type\": \"function\", \"function\": {\"name\": \"free\", \"parameters\": {}}}]";
+
+static void check_f(const json_t *args) {
+    const json_t *n = json_object_get(args, "n"), *e = json_object_get(args, "e"), *small = json_object_get(args, "short"), *l = json_object_get(args, "l"), *pair;
+    size_t i;
+    assert_true(json_is_string(json_object_get(args, "s")) && json_is_integer(n) && json_integer_value(n) >= 3 && json_integer_value(n) <= 12);
+    assert_true(!e || (json_is_string(e) && (!strcmp(json_string_value(e), "a b") || !strcmp(json_string_value(e), "<"))));
+    assert_true(!small || (json_is_string(small) && json_string_length(small) >= 1 && json_string_length(small) <= 12));
+    assert_true(!l || (json_is_array(l) && json_array_size(l) <= 2));
+    json_array_foreach(l, i, pair) assert_true(json_is_boolean(json_object_get(pair, "k")));
+}
+
+/* What the grammar of calls allows is read as calls, with arguments that fit their schema. */
+static void grammar_and_reader(void **state) {
+    (void)state;
+    static const tool_style *const all[] = {H, X};
+    gr_vocab *v = bytes_vocab();
+    json_t *raw = json_loads(many_tools, 0, NULL), *tools = NULL;
+    ie_error err = {0};
+    ie_buf text = {0};
+    uint64_t seed = 7;
+    assert_int_equal(tools_read(raw, &tools, &err), IE_OK);
+    for (size_t k = 0; k < 2; k++) {
+        tool_grammar g = {.err = &err};
+        tool_put(&g, "root ::= ");
+        tool_put_literal(&g, all[k]->open, strlen(all[k]->open));
+        tool_put(&g, " call\n");
+        all[k]->grammar(&g, all[k], tools);
+        ie_grammar *x = compose(&g, v);
+        int n_f = 0;
+        for (int run = 0; run < 150; run++) {
+            answer_form form = {.style = all[k], .tools = tools, .sure = true};
+            answer *a = answer_new(&form, &(answer_sink){.more = nothing}, NULL);
+            uint32_t n;
+            random_text(x, 250 + run, &seed, &text);
+            answer_add(a, text.data, text.len);
+            answer_end(a);
+            const answer_part *p = answer_parts(a, &n);
+            if (n != 1 || p->kind != PART_CALL) fail_msg("no call: %.*s", (int)text.len, text.data);
+            json_t *args = json_loadb(p->text.data, p->text.len, JSON_ALLOW_NUL, NULL);
+            assert_true(json_is_object(args));
+            assert_non_null(tool_named(tools, p->name.data, p->name.len));
+            if (p->name.len == 1) check_f(args), n_f++;
+            json_decref(args);
+            answer_free(a);
+        }
+        assert_true(n_f > 10);
+        ie_grammar_free(x);
+        tool_grammar_free(&g);
+    }
+    ie_buf_free(&text);
+    json_decref(raw);
+    json_decref(tools);
+    gr_vocab_free(v);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_cut), cmocka_unit_test(sure_calls), cmocka_unit_test(arguments_stream),
-                                       cmocka_unit_test(styles), cmocka_unit_test(refused)};
+                                       cmocka_unit_test(styles), cmocka_unit_test(refused), cmocka_unit_test(until),
+                                       cmocka_unit_test(grammar_and_reader)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -398,6 +398,52 @@ static void refusals(void **state) {
     }
 }
 
+/* ---- composed grammars -------------------------------------------------------------------------------------------------------- */
+
+static bool whole(ie_grammar *g, const char *text) {
+    ie_matcher *x = matcher(g);
+    ie_error err;
+    bool ok = true;
+    for (; *text && ok; text++) ok = ie_matcher_accept(x, (uint8_t)*text, &err) == IE_OK;
+    ok = ok && ie_matcher_complete(x);
+    ie_matcher_free(x);
+    return ok;
+}
+
+static ie_grammar *composed(const char *gbnf, const ie_grammar_part *part, size_t n, ie_error *err) {
+    return gr_compose(gbnf, strlen(gbnf), part, n, vocab, err);
+}
+
+static void composition(void **state) {
+    (void)state;
+    static const char schema[] = "{\"type\": \"integer\", \"maximum\": 5, \"minimum\": 0}", odd[] = "{\"not\": {}}", inner[] = "root ::= \"r\" x\nx ::= [0-9]";
+    ie_error err = {0};
+    const ie_grammar_part parts[] = {
+        {.rule = "number", .kind = IE_GRAMMAR_JSON_SCHEMA, .text = schema, .len = sizeof schema - 1},
+        {.rule = "any", .kind = IE_GRAMMAR_JSON_OBJECT},
+        {.rule = "other", .kind = IE_GRAMMAR_GBNF, .text = inner, .len = sizeof inner - 1},
+        {.rule = "loose", .kind = IE_GRAMMAR_JSON_SCHEMA, .text = odd, .len = sizeof odd - 1, .otherwise = "{\"type\": \"boolean\"}"},
+    };
+    ie_grammar *g = composed("root ::= \"<\" x \">\"\nx ::= number | any | other | loose", parts, 4, &err);
+    if (!g) fail_msg("%s", err.msg);
+    assert_true(whole(g, "<4>") && whole(g, "<{\"a\": [1]}>") && whole(g, "<r7>") && whole(g, "<true>"));
+    assert_false(whole(g, "<6>") || whole(g, "<[1]>") || whole(g, "<r>") || whole(g, "<null>") || whole(g, "4"));
+    ie_grammar *again = ie_grammar_share(g);
+    ie_grammar_free(g);
+    assert_true(whole(again, "<4>"));
+    ie_grammar_free(again);
+    assert_null(composed("root ::= number any", parts, 1, &err)); /* one is missing */
+    assert_int_equal(err.code, IE_E_FORMAT);
+    assert_null(composed("root ::= \"a\"", parts, 1, &err)); /* nobody calls it */
+    assert_int_equal(err.code, IE_E_ARG);
+    assert_null(composed("root ::= number\nnumber ::= \"1\"", parts, 1, &err)); /* it is there already */
+    assert_int_equal(err.code, IE_E_ARG);
+    ie_grammar_part bad = parts[3];
+    bad.otherwise = NULL;
+    assert_null(composed("root ::= loose", &bad, 1, &err));
+    assert_int_equal(err.code, IE_E_UNSUPPORTED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
@@ -410,6 +456,7 @@ int main(void) {
         cmocka_unit_test(many_states),
         cmocka_unit_test(threads_share_a_grammar),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(composition),
     };
     return cmocka_run_group_tests_name("grammar", tests, set_up, tear_down);
 }
