@@ -23,6 +23,8 @@ typedef struct {
     const uint32_t *x;       /* the first token's first block of this strip */
     uint32_t x_step;         /* words from a block of a token to its next */
     ie_sums *acc, *tot;      /* of the group's first token */
+    const uint8_t *next;     /* what the caches are asked for meanwhile, since unpacking waits for every line: `ahead` bytes a block, or NULL */
+    uint32_t ahead;
 } ie_strip;
 
 /* ---- classes: what the kernels below are made for. Where every byte may be dotted at once a kind needs one class, its bytes
@@ -116,6 +118,8 @@ IE_UNROLL
         for (uint32_t t = 0; t < nt; t++) acc[t] = p->open ? vf_zero() : vf_load(&p->acc[t][at]);
         for (uint32_t b = 0; b < p->nb; b++, x += p->x_step) {
             ie_ublk u;
+            if (v == 0 && p->next)
+                for (uint32_t i = 0; i < p->ahead; i += 64u) __builtin_prefetch(p->next + b * p->ahead + i);
             ie_strip_get(kind, &u, &p->blk[b], v);
 IE_UNROLL
             for (uint32_t t = 0; t < nt; t++)
@@ -195,6 +199,7 @@ typedef struct {
 static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, ie_strip *p, uint32_t b, uint32_t h0,
                           uint32_t h1) {
     const uint32_t nblk = ie_nblk(a->mat->cols), group = ie_q8_group(a->t);
+    const uint8_t *next = p->next; /* asked for once, by the first tokens' calls */
     p->x_step = group * IE_Q8_WORDS;
     for (uint32_t t0 = 0; t0 < a->t; t0 += IE_DECODE_T) {
         const uint32_t left = a->t - t0 < IE_DECODE_T ? a->t - t0 : IE_DECODE_T;
@@ -203,6 +208,7 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
             const ie_strip_row k = ie_strip_pick(pl->rows, pl->n_rows, left - i);
             p->x = x + i * IE_Q8_WORDS;
             for (uint32_t h = h0; h < h1; h++) {
+                p->next = t0 + i ? NULL : next + (size_t)(h - h0) * p->nb * p->ahead;
                 p->blk = wk->blk[h];
                 p->acc = wk->acc[h] + t0 + i;
                 p->tot = wk->tot[h] + t0 + i;
@@ -216,12 +222,14 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
 /* Halves [h0, h1) of a tile. */
 static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, uint32_t tile, uint32_t h0, uint32_t h1) {
     const uint32_t nblk = ie_nblk(a->mat->cols), nseg = ie_nseg(nblk);
-    const uint32_t *units = a->w + (size_t)ie_unit(tile, 0, nblk / pl->step) * pl->unit_words;
+    const uint32_t *units = a->w + (size_t)ie_unit(tile, 0, nblk / pl->step) * pl->unit_words, block_words = pl->unit_words / pl->step;
     for (uint32_t s = 0; s < nseg; s++) {
         const uint32_t begin = ie_seg_begin(s, nblk), end = ie_seg_begin(s + 1, nblk);
         for (uint32_t b = begin; b < end; b += IE_STRIP) {
             const uint32_t nb = end - b < IE_STRIP ? end - b : IE_STRIP;
             ie_strip p = {.nb = nb, .open = b == begin, .close = b + nb == end, .first = s == 0};
+            p.ahead = block_words * 4u / (h1 - h0);
+            p.next = (const uint8_t *)(units + (size_t)(b + nb) * block_words); /* the next strip, or tile: they follow each other */
             pl->unpack(wk->blk, units, h0, h1, b, nb);
             ie_gemm_strip(pl, a, wk, &p, b, h0, h1);
         }
