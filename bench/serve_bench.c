@@ -58,7 +58,7 @@ typedef struct {
     int fd;
     ie_buf in;       /* received, not looked at yet */
     double sent, last;
-    bool first, ended, failed;
+    bool first, done, ended, failed;
     long tokens;     /* as the server counts them at the end */
     list *ttft, *gap;
 } stream;
@@ -186,7 +186,7 @@ static void send_request(stream *st, int port, uint32_t seed, int words, int tok
     st->fd = dial(port);
     if (st->fd < 0) die("could not connect:", strerror(errno));
     st->first = true;
-    st->ended = st->failed = false;
+    st->done = st->ended = st->failed = false;
     st->tokens = 0;
     st->in.len = 0;
     st->sent = ie_now();
@@ -204,7 +204,10 @@ static void look(stream *st, double now) {
         *nl = 0;
         if (strncmp(line, "data:", 5)) continue;
         if ((count = strstr(line, "\"tokens_predicted\":"))) st->tokens = strtol(count + 19, NULL, 10);
-        if (strstr(line, "\"stop\":true")) continue; /* the last one carries no token */
+        if (strstr(line, "\"stop\":true")) { /* the last one carries no token */
+            st->done = true;
+            break;
+        }
         list_add(st->first ? st->ttft : st->gap, now - (st->first ? st->sent : st->last));
         st->first = false;
         st->last = now;
@@ -222,12 +225,12 @@ static void receive(stream *st) {
     if (n > 0) {
         if (!ie_buf_add(&st->in, part, (size_t)n, &err)) die("no memory for", "an answer");
         look(st, now);
-        return;
+        if (!st->done) return;
     }
     close(st->fd);
     st->fd = -1;
     st->ended = true;
-    st->failed = st->first;
+    st->failed = !st->done;
 }
 
 /* Waits for something to read on any of n streams, and reads it. */
@@ -349,7 +352,10 @@ static void run(const options *o) {
     for (int i = 0; i < servers; i++) load(&(options){.requests = 1, .tokens = 8}, &s[i], most, 7); /* not measured: caches, clocks */
     for (int r = 0; r < o->rounds; r++)
         for (int i = 0; i < servers; i++) {
-            for (int k = 0; k < o->n_streams; k++) f[i][k][r] = load(o, &s[i], o->streams[k], 1000u * (uint32_t)(r + 1));
+            for (int k = 0; k < o->n_streams; k++) {
+                f[i][k][r] = load(o, &s[i], o->streams[k], 1000u * (uint32_t)(r + 1));
+                fprintf(stderr, "round %d, %s, %d streams: %.1f tokens/s\n", r + 1, s[i].name, o->streams[k], f[i][k][r].rate);
+            }
             int n = 0;
             if (o->words_long) beside_long(o, &s[i], 77000u + 1000u * (uint32_t)r, &idle[i][r], &busy[i][r], &n);
             probes[i] += n;

@@ -1,9 +1,15 @@
-/* One to four tokens: the weights are streamed once, straight from the units through registers. */
+/* One to eight tokens: the weights are streamed once, straight from the units through registers. */
 #ifndef IE_MM_GEMV_H
 #define IE_MM_GEMV_H
 
-#define IE_GEMV_T 4u /* tokens at most */
+#define IE_GEMV_T 8u /* tokens at most */
 #define IE_GEMV_V 2u /* vectors of rows at a time: independent sums that hide each other's latency */
+
+/* Sums of nt tokens (of which a->t exist) of rows row .. row + nv * IE_VW. */
+static __attribute__((noinline, unused)) void ie_gemv_put(const ie_mm_args *a, uint32_t row, uint32_t nv, const float *sum) {
+    for (uint32_t t = 0; t < a->t; t++)
+        for (uint32_t v = 0; v < nv; v++) ie_mm_put(a, t, row + v * IE_VW, vf_load(sum + (t * nv + v) * IE_VW));
+}
 
 /* Rows row .. row + nv * IE_VW, inside one tile, for nt tokens (of which a->t exist: the group's others are computed and
  * dropped). */
@@ -36,11 +42,12 @@ IE_UNROLL
 IE_UNROLL
                 for (uint32_t v = 0; v < nv; v++) {
                     ie_ublk u;
+                    if (nt > 4) IE_NO_HOIST(); /* sums take the registers: activations are read again for each vector */
                     ie_u_block(f, &u, &head[v], at[v], i);
 IE_UNROLL
                     for (uint32_t t = 0; t < nt; t++)
-                        acc[v][t] = ie_block_acc(ie_u_kind(f), ie_u_bias(f), ie_u_max(f), IE_CHAINS, &u, x + t * IE_Q8_WORDS,
-                                                 acc[v][t]);
+                        acc[v][t] = ie_block_acc(ie_u_kind(f), ie_u_bias(f), ie_u_max(f), nt > 4 ? 1u : IE_CHAINS, &u,
+                                                 x + t * IE_Q8_WORDS, acc[v][t]);
                 }
             }
         }
@@ -48,6 +55,15 @@ IE_UNROLL
         for (uint32_t v = 0; v < nv; v++)
 IE_UNROLL
             for (uint32_t t = 0; t < nt; t++) tot[v][t] = s ? vf_add(tot[v][t], acc[v][t]) : acc[v][t];
+    }
+    if (nt > 4) { /* by a call: less code */
+        _Alignas(64) float sum[IE_GEMV_T * IE_GEMV_V * IE_VW];
+IE_UNROLL
+        for (uint32_t t = 0; t < nt; t++)
+IE_UNROLL
+            for (uint32_t v = 0; v < nv; v++) vf_store(sum + (t * nv + v) * IE_VW, tot[v][t]);
+        ie_gemv_put(a, row, nv, sum);
+        return;
     }
 IE_UNROLL
     for (uint32_t t = 0; t < nt; t++)
@@ -93,5 +109,18 @@ IE_GEMV(Q6_K)
 IE_GEMV(IQ4_NL)
 IE_GEMV(IQ4_XS)
 #undef IE_GEMV
+
+/* More than four tokens, where a unit is one block: super-blocks would take too much code, and gain less from it. */
+#define IE_GEMV8(F) \
+    static __attribute__((noinline, unused)) void gemv_##F##_8(const ie_mm_args *a, uint32_t row0, uint32_t row1) { \
+        ie_gemv(IE_F_##F, 8, a, row0, row1); \
+    }
+IE_GEMV8(Q4_0)
+IE_GEMV8(Q4_1)
+IE_GEMV8(Q5_0)
+IE_GEMV8(Q5_1)
+IE_GEMV8(Q8_0)
+IE_GEMV8(IQ4_NL)
+#undef IE_GEMV8
 
 #endif
