@@ -106,6 +106,16 @@ static void join(cpu_run *r, const ie_op *op, const cpu_block *b, uint32_t head0
     }
 }
 
+/* K of the first page that an item's first token sees; NULL without such an item. */
+static const uint16_t *first_page(const cpu_run *r, const ie_op *op, uint32_t item) {
+    const cpu_attn_plan *p = &r->st->attn;
+    if (item >= p->n_block * op->n_kv) return NULL;
+    uint32_t t = p->block[item / op->n_kv].t0, page = ie_page_of(ie_att_first((uint32_t)r->step->pos[t], op->window));
+    uint32_t at = r->step->page_table[ie_table_at((uint32_t)r->step->seq[t], page, r->st->d.pages_per_seq)];
+    uint32_t part = ie_kv_part(at, (uint32_t)op->kv_layer, item % op->n_kv, r->st->d.kv.n_layer, op->n_kv);
+    return (const uint16_t *)r->st->kv.p + part * ie_kv_head_elems(&r->st->d.kv);
+}
+
 static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t item, uint32_t split) {
     const cpu_attn_plan *p = &r->st->attn;
     const ie_step *s = r->step;
@@ -119,6 +129,7 @@ static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t ite
         .page_stride = (uint64_t)r->st->d.kv.n_layer * op->n_kv * head_elems,
         .pages = s->page_table + ie_table_at((uint32_t)s->seq[b->t0], 0, r->st->d.pages_per_seq),
         .hd = hd, .nq = b->n * group, .lo = lo, .hi = hi, .scale = op->scale, .scratch = scratch,
+        .after = p->n_split == 1 ? first_page(r, op, item + 1u) : NULL,
     };
     for (uint32_t i = 0; i < a.nq; i++) {
         uint32_t t = b->t0 + i / group, pos = (uint32_t)s->pos[t];

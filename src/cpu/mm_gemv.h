@@ -3,6 +3,7 @@
 #define IE_MM_GEMV_H
 
 #define IE_GEMV_T 8u /* tokens at most */
+#define IE_GEMV_AHEAD 4u /* units: with more tokens the arithmetic of a unit is too long for the processor to look past it */
 #define IE_GEMV_V 2u /* vectors of rows at a time: independent sums that hide each other's latency */
 
 /* Sums of nt tokens (of which a->t exist) of rows row .. row + nv * IE_VW. */
@@ -31,6 +32,9 @@ IE_UNROLL
         for (; b < end; b += step, unit += ie_u_unit_words(f)) {
             ie_uhead head[IE_GEMV_V];
             ie_uptr at[IE_GEMV_V];
+            if (nt > 4)
+IE_UNROLL
+                for (uint32_t i = 0; i < ie_u_unit_words(f); i += 16u) __builtin_prefetch(unit + IE_GEMV_AHEAD * ie_u_unit_words(f) + i);
 IE_UNROLL
             for (uint32_t v = 0; v < nv; v++) {
                 at[v] = ie_u_at(unit, r + v * IE_VW);

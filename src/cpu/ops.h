@@ -31,6 +31,7 @@ typedef struct {
     float *scratch; /* ie_attn_scratch_floats, 64-byte aligned; begins with the queries, [nq][ie_attn_ld] padded with zeros */
     float *part;    /* partials part0, part0 + 1, ... of ie_attn_part_floats each, 64-byte aligned */
     uint32_t part0, part1; /* those to compute: partial k holds pages [8 k, 8 k + 8) */
+    const uint16_t *after; /* K of the page that the thread reads next, behind this block's; NULL: not known. Only fetched ahead */
 } ie_attn_block;
 
 /* Tokens of one value head of a Gated DeltaNet layer, n rows ld floats apart. */

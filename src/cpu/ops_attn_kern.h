@@ -191,7 +191,7 @@ static void k_attn(const ie_attn_block *a) {
             while (q0 < q1 && a->lo[q1 - 1] >= pos0 + IE_PAGE) q1--;
             if (q0 == q1) continue;
             const uint16_t *k = a->kv + a->pages[page] * a->page_stride;
-            const uint16_t *next = a->nq <= FEW && page < last ? a->kv + a->pages[page + 1u] * a->page_stride : NULL;
+            const uint16_t *next = a->nq > FEW ? NULL : page < last ? a->kv + a->pages[page + 1u] * a->page_stride : a->after;
             page_scores(a, k, next, q0, q1, page, s);
             page_softmax(q0, q1, s, m, l, c, top);
             page_values(a, k + IE_PAGE * hdp, next ? next + IE_PAGE * hdp : NULL, q0, q1, page, s, c, o);

@@ -41,12 +41,22 @@ static int compare(const void *pa, const void *pb) {
 }
 
 /* Largest value, lowest id; -1 when nothing is finite (NaN never wins a comparison). */
+#define LANES 16
+#define PART 1024
 static int32_t argmax(const float *x, int32_t n) {
-    int32_t best = -1;
-    float v = -INFINITY;
-    for (int32_t i = 0; i < n; i++)
-        if (x[i] > v) v = x[i], best = i;
-    return best >= 0 && v < INFINITY ? best : -1;
+    float v = -INFINITY, m[LANES];
+    int32_t at = -1, i = 0;
+    for (; i + PART <= n; i += PART) { /* the first part with the largest value; lanes, so that the compiler takes several at a time */
+        for (int32_t k = 0; k < LANES; k++) m[k] = -INFINITY;
+        for (int32_t j = i; j < i + PART; j += LANES)
+            for (int32_t k = 0; k < LANES; k++) m[k] = x[j + k] > m[k] ? x[j + k] : m[k];
+        for (int32_t k = 0; k < LANES; k++)
+            if (m[k] > v) v = m[k], at = i;
+    }
+    for (; i < n; i++)
+        if (x[i] > v) v = x[i], at = i;
+    while (at >= 0 && x[at] != v) at++;
+    return at >= 0 && v < INFINITY ? at : -1;
 }
 
 /* Moves the root of a heap (worst candidate first) down to its place. */
