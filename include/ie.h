@@ -198,8 +198,13 @@ void ie_snapshot_free(ie_snapshot *s);         /* NULL is allowed */
  * attach: empties sequence seq and gives it the longest kept prefix of tokens[0 .. n), at most n - 1 tokens. *have: its length;
  * *matched: positions whose pages are kept (more than *have where recurrent states are missing). */
 ie_status ie_prefix_attach(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_t n, int32_t *have, int32_t *matched, ie_error *err);
-/* Keeps the whole pages of sequence seq; and its recurrent state, where its length is a multiple of 32. */
-ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err);
+/* Keeps the whole pages of sequence seq; with `state` also its recurrent state, where its length is a multiple of 32. */
+ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, int state, ie_error *err);
+/* What is kept, to a file and back. save: what was used last comes first, max_bytes at most; the file takes the place of an older one
+ * only when it is complete. load: IE_E_IO (no file), IE_E_UNSUPPORTED (of another model, backend or version) or IE_E_FORMAT
+ * (damaged): nothing is kept of it then. What finds no room in the context is left out. *n: pages written or kept. */
+ie_status ie_prefix_save(ie_ctx *c, const char *path, uint64_t max_bytes, int32_t *n, ie_error *err);
+ie_status ie_prefix_load(ie_ctx *c, const char *path, int32_t *n, ie_error *err);
 
 typedef struct {
     int32_t n_pages, n_free, n_kept, n_available; /* available: free, or kept without a sequence that uses them */

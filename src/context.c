@@ -162,6 +162,8 @@ void ie_ctx_free(ie_ctx *c) {
 
 int32_t ie_ctx_size(const ie_ctx *c) { return c->n_ctx; }
 int32_t ie_ctx_chunk(const ie_ctx *c) { return c->chunk; }
+ie_pages *ie_ctx_pages(ie_ctx *c) { return c->pages; }
+ie_state *ie_ctx_state(ie_ctx *c) { return c->st; }
 const ie_model *ie_ctx_model(const ie_ctx *c) { return c->m; }
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
@@ -268,7 +270,7 @@ ie_status ie_prefix_attach(ie_ctx *c, int32_t seq, const int32_t *tokens, int32_
     return IE_OK;
 }
 
-ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err) {
+ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, int state, ie_error *err) {
     ie_status st = check_seq(c, seq, err);
     if (st) return st;
     const sequence *s = &c->seq[seq];
@@ -281,8 +283,8 @@ ie_status ie_prefix_keep(ie_ctx *c, int32_t seq, ie_error *err) {
         ie_pages_touch(c->pages, page, stamp);
         parent = page;
     }
-    bool state = c->m->gdn.n_layer && n && ie_slot_of((uint32_t)s->len) == 0 && !ie_pages_state(c->pages, parent);
-    void *room = state ? ie_pages_state_new(c->pages, parent, c->m->be->api->seq_bytes(c->m->be, c->st)) : NULL;
+    bool save = state && c->m->gdn.n_layer && n && ie_slot_of((uint32_t)s->len) == 0 && !ie_pages_state(c->pages, parent);
+    void *room = save ? ie_pages_state_new(c->pages, parent, c->m->be->api->seq_bytes(c->m->be, c->st)) : NULL;
     if (!room) return IE_OK;
     st = c->m->be->api->seq_save(c->m->be, c->st, (uint32_t)seq, room, err);
     if (st) ie_pages_state_drop(c->pages, parent);

@@ -48,6 +48,9 @@ void ie_gdn_log_commit(ie_gdn_log *g, bool ok);
 /* ie_backend_api.seq_rewind; seq < n_seq. */
 ie_status ie_gdn_log_rewind(ie_gdn_log *g, uint32_t seq, uint32_t pos, ie_error *err);
 
+/* Whether a place that came from outside (a saved state) is one that a step can go on from. */
+static inline bool ie_gdn_place_ok(ie_gdn_place p) { return p.base <= p.end && p.end - p.base <= IE_LOG_SLOTS; }
+
 /* Floats of one layer of one sequence. */
 static inline uint64_t ie_gdn_state_floats(const ie_gdn_shape *s) { return (uint64_t)s->n_v * s->hd * s->hd; }
 static inline uint64_t ie_gdn_log_floats(const ie_gdn_shape *s) { return IE_GDN_LOG_ROWS * ie_gdn_log_row(s); }

@@ -102,8 +102,8 @@ static uint32_t child_of(const ie_pages *p, uint32_t page) {
     return IE_NO_PAGE;
 }
 
-/* Takes a page out of the cache, and what hangs below it: without its parent it could not be found. */
-static void drop(ie_pages *p, uint32_t page) {
+/* Without its parent a page could not be found: what hangs below goes first. */
+void ie_pages_drop(ie_pages *p, uint32_t page) {
     while (p->node[page].n_children) {
         uint32_t leaf = page;
         for (uint32_t c; (c = child_of(p, leaf)) != IE_NO_PAGE;) leaf = c;
@@ -121,7 +121,7 @@ static bool evict(ie_pages *p) {
     for (uint32_t i = 0; i < p->n; i++)
         if (p->node[i].kept && p->node[i].refs == 1 && (best == IE_NO_PAGE || older(&p->node[i], &p->node[best]))) best = i;
     if (best == IE_NO_PAGE) return false;
-    drop(p, best);
+    ie_pages_drop(p, best);
     return true;
 }
 
@@ -148,6 +148,14 @@ void ie_pages_unref(ie_pages *p, uint32_t page) {
 
 uint64_t ie_pages_stamp(ie_pages *p) { return ++p->clock; }
 void ie_pages_touch(ie_pages *p, uint32_t page, uint64_t stamp) { p->node[page].stamp = stamp; }
+
+bool ie_pages_get(const ie_pages *p, uint32_t page, uint32_t *parent, const int32_t **tokens, uint64_t *stamp) {
+    const page_node *k = &p->node[page];
+    *parent = k->parent;
+    *tokens = k->token;
+    *stamp = k->stamp;
+    return k->kept;
+}
 
 /* ---- recurrent states -------------------------------------------------------------------------------------------------- */
 
@@ -184,3 +192,5 @@ uint32_t ie_pages_states(const ie_pages *p, uint64_t *bytes) {
     *bytes = p->state_bytes;
     return p->n_states;
 }
+
+uint64_t ie_pages_state_budget(const ie_pages *p) { return p->budget; }

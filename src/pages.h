@@ -36,11 +36,17 @@ void ie_pages_keep(ie_pages *p, uint32_t page, uint32_t parent, const int32_t *t
 uint64_t ie_pages_stamp(ie_pages *p);
 void ie_pages_touch(ie_pages *p, uint32_t page, uint64_t stamp);
 
+/* A kept page's parent, its IE_PAGE tokens, and when it was used last (greater is later); false for pages that are not kept. */
+bool ie_pages_get(const ie_pages *p, uint32_t page, uint32_t *parent, const int32_t **tokens, uint64_t *stamp);
+/* Takes a kept page, and what hangs below it, out of the cache. */
+void ie_pages_drop(ie_pages *p, uint32_t page);
+
 /* State of a kept page: bytes owned by the pool, NULL if there is none. */
 const void *ie_pages_state(const ie_pages *p, uint32_t page);
 /* Room for a state of n bytes at a kept page (which has none), to be filled by the caller; NULL when the budget is too small or memory is out. */
 void *ie_pages_state_new(ie_pages *p, uint32_t page, uint64_t n);
 void ie_pages_state_drop(ie_pages *p, uint32_t page);
 uint32_t ie_pages_states(const ie_pages *p, uint64_t *bytes);
+uint64_t ie_pages_state_budget(const ie_pages *p);
 
 #endif

@@ -109,6 +109,9 @@ ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_e
         void *p;
         uint64_t n;
     } part[] = {{&g->at.at[seq], sizeof *g->at.at}, {(uint8_t *)g->s.p + seq * state, state}, {(uint8_t *)g->log.p + seq * log, log}};
+    ie_gdn_place at;
+    memcpy(&at, buf, sizeof at);
+    if (!save && !ie_gdn_place_ok(at)) return ie_fail(err, IE_E_FORMAT, "saved state: positions %u to %u", at.base, at.end);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         if (save) memcpy(buf, part[i].p, (size_t)part[i].n);
         else memcpy(part[i].p, buf, (size_t)part[i].n);

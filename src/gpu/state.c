@@ -203,6 +203,9 @@ static ie_status seq_copy(gpu_backend *g, gpu_state *s, uint32_t seq, uint8_t *b
     gpu_gdn_parts p = gpu_gdn_parts_of(&s->d);
     uint64_t states = 4u * s->d.gdn.n_layer * ie_gdn_state_floats(&s->d.gdn), logs = 4u * s->d.gdn.n_layer * ie_gdn_log_floats(&s->d.gdn);
     uint8_t *at = buf + sizeof(ie_gdn_place);
+    ie_gdn_place place;
+    memcpy(&place, buf, sizeof place);
+    if (up && !ie_gdn_place_ok(place)) return ie_fail(err, IE_E_FORMAT, "saved state: positions %u to %u", place.base, place.end);
     if (!up) memcpy(buf, &s->log.at[seq], sizeof(ie_gdn_place));
     ie_status st = copy(g, s->gdn + p.states + seq * states, at, states, up, err);
     if (!st) st = copy(g, s->gdn + p.logs + seq * logs, at + states, logs, up, err);

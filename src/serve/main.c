@@ -43,6 +43,8 @@ static const option table[] = {
     {O_FLOAT, "--slice", 0, "MS", AT(slice_ms), 1, 10000, "time that a slice of prompts may take (default 25)"},
     {O_FLAG, "--no-cache", 0, 0, AT(no_cache), 0, 0, "reuse no prefixes"},
     {O_INT, "--cache-states", 0, "MB", AT(cache_mb), 0, 1048576, "memory for recurrent states of prefixes (default 512)"},
+    {O_STR, "--cache-dir", 0, "DIR", AT(cache_dir), 0, 0, "save prefixes there at the end, restore them at the start"},
+    {O_INT, "--cache-file", 0, "MB", AT(cache_file_mb), 1, 1048576, "size of the file in --cache-dir at most (default 2048)"},
     {O_FLAG, "--version", 0, 0, AT(version), 0, 0, "print the version"},
     {O_FLAG, "--help", "-h", 0, AT(help), 0, 0, "this text"},
 };
@@ -50,10 +52,12 @@ static const opt_table options = {"ie-serve", table, sizeof table / sizeof *tabl
 
 static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
     *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .read_s = 30, .log_format = "text", .parallel = 8,
-                      .max_tokens = -1, .backend = "auto", .slice_ms = 25, .cache_mb = 512};
+                      .max_tokens = -1, .backend = "auto", .slice_ms = 25, .cache_mb = 512, .cache_file_mb = 2048};
     ie_status st = opt_parse(&options, argc, argv, o, err);
     if (st || o->help || o->version) return st;
     if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-serve MODEL.gguf [options], ie-serve --help for more");
+    if (o->cache_dir && access(o->cache_dir, W_OK | X_OK))
+        return ie_fail(err, IE_E_IO, "option --cache-dir: '%s': %s", o->cache_dir, strerror(errno));
     if (strcmp(o->log_format, "text") && strcmp(o->log_format, "json"))
         return ie_fail(err, IE_E_ARG, "option --log-format is '%s', allowed are text and json", o->log_format);
     if (o->pooling && strcmp(o->pooling, "mean") && strcmp(o->pooling, "last"))
@@ -89,6 +93,33 @@ static ie_status read_keys(serve *s, ie_error *err) {
     return IE_OK;
 }
 
+/* The file of kept prefixes: named after the model's file, so that models share a folder. */
+static ie_status cache_path(const serve *s, ie_buf *out, ie_error *err) {
+    const char *slash = strrchr(s->opts.model, '/');
+    return ie_buf_printf(out, err, "%s/%s.prefixes", s->opts.cache_dir, slash ? slash + 1 : s->opts.model) ? IE_OK : IE_E_NOMEM;
+}
+
+/* What cannot be restored is not needed: the log says why. */
+static void restore_prefixes(serve *s, ie_ctx *c) {
+    ie_error err;
+    ie_buf path = {0};
+    int32_t n = 0;
+    if (s->opts.no_cache || !s->opts.cache_dir || cache_path(s, &path, &err)) return;
+    if (ie_prefix_load(c, path.data, &n, &err)) serve_log(s, err.code == IE_E_IO ? "info" : "warn", "no prefixes restored: %s", err.msg);
+    else serve_log(s, "info", "%d pages of prefixes restored from '%s'", n, path.data);
+    ie_buf_free(&path);
+}
+
+static void save_prefixes(serve *s) {
+    ie_error err;
+    ie_buf path = {0};
+    int32_t n = 0;
+    if (s->opts.no_cache || !s->opts.cache_dir || !s->sched || cache_path(s, &path, &err)) return;
+    if (serve_sched_save(s->sched, path.data, (uint64_t)s->opts.cache_file_mb << 20, &n, &err)) serve_log(s, "error", "prefixes not saved: %s", err.msg);
+    else serve_log(s, "info", "%d pages of prefixes saved to '%s'", n, path.data);
+    ie_buf_free(&path);
+}
+
 #define DEFAULT_CTX 8192
 
 static ie_status load(serve *s, ie_error *err) {
@@ -109,6 +140,7 @@ static ie_status load(serve *s, ie_error *err) {
     ie_ctx *c = ie_ctx_new(s->model, &p, err);
     if (!c) return err->code;
     s->n_ctx = ie_ctx_size(c);
+    restore_prefixes(s, c);
     s->sched = serve_sched_new(s, c, err);
     return s->sched ? IE_OK : err->code;
 }
@@ -165,6 +197,7 @@ static ie_status run(serve *s, ie_error *err) {
     /* Handlers wait for the scheduler's last events: it ends first, but is freed after them. */
     serve_sched_stop(s->sched);
     http_free_server(s->http);
+    save_prefixes(s);
     serve_sched_free(s->sched);
     serve_grammars_free(s);
     ie_model_close(s->model);

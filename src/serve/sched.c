@@ -16,6 +16,8 @@
 #define UNREAD_MAX 256      /* events of a submission; beyond, its jobs pause */
 #define AGEING 0.5          /* a waiting prompt counts as shorter by so much of what could have been evaluated meanwhile */
 #define PROBS_ROWS 32       /* prompt tokens of a slice whose logits are all wanted */
+#define STATE_EVERY 1024    /* positions: recurrent states that are kept within prompts */
+#define SAVE_S 3.0           /* at the end, for replies that have not been evaluated again yet */
 #define PAUSE_NS 5000000    /* while all running requests wait for their readers */
 
 typedef struct job {
@@ -26,7 +28,8 @@ typedef struct job {
     uint64_t id;
     int32_t *token; /* prompt, then output */
     size_t cap;
-    int32_t n, done, n_cached, matched, n_predicted; /* done: positions evaluated */
+    int32_t n, done, to, n_cached, matched, n_predicted; /* done: positions evaluated of the first `to`, which prefill takes */
+    bool alone; /* a batch failed that it was part of: it takes its steps alone until one has succeeded */
     ie_stop stop;
     ie_matcher *x;
     ie_buf bytes;
@@ -59,6 +62,7 @@ struct serve_sched {
     job **slot; /* [n_slots]: slot i uses sequence i. Engine thread; read by others under the lock */
     int n_slots;
     double rate; /* prompt tokens a second */
+    serve_replies *replies; /* of models with recurrent layers; NULL otherwise */
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -162,7 +166,7 @@ static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
     }
     job *j = ie_calloc(1, sizeof *j, "request", err);
     if (!j) return NULL;
-    *j = (job){.p = *p, .first = true, .n = p->n_prompt, .submitted = ie_now(), .stop.hit = -1};
+    *j = (job){.p = *p, .first = true, .n = p->n_prompt, .to = p->n_prompt, .submitted = ie_now(), .stop.hit = -1};
     j->p.no_cache = p->no_cache || p->prompt_probs || p->purpose != SERVE_TEXT; /* every position has to be evaluated */
     j->p.sampling.bias = NULL;
     size_t n_bias = (size_t)(p->sampling.n_bias > 0 ? p->sampling.n_bias : 0);
@@ -244,7 +248,10 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
     job *j = d->slot[slot];
     double now = ie_now();
     ie_error none;
-    if (!err && !j->p.no_cache && d->m->gdn.n_layer == 0) ie_prefix_keep(d->c, slot, &none);
+    if (!err && !j->p.no_cache) {
+        if (!d->replies) ie_prefix_keep(d->c, slot, 0, &none);
+        else if (j->n_predicted) serve_replies_add(d->replies, j->token, j->n);
+    }
     ie_seq_truncate(d->c, slot, 0, &none);
     pthread_mutex_lock(&d->lock);
     d->slot[slot] = NULL;
@@ -347,7 +354,7 @@ static void next_token(serve_sched *d, int slot, int32_t row) {
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
 
-static bool decoding(const job *j) { return j && j->n_predicted > 0; }
+static bool decoding(const job *j) { return j && j->n_predicted > 0 && j->done >= j->to; }
 
 static bool unread_full(job *j) {
     pthread_mutex_lock(&j->st->lock);
@@ -356,7 +363,31 @@ static bool unread_full(job *j) {
     return full;
 }
 
-/* The next token of each slot in list. After a failure each is tried alone, so that one request's bad numbers are its own. */
+/* After a failed batch nothing is left of a recurrent state: what the slot had evaluated goes through prefill again, output included. */
+static void restart(serve_sched *d, int slot, const ie_error *why) {
+    job *j = d->slot[slot];
+    ie_error err;
+    int32_t have = 0, matched;
+    if (j->done && (j->p.prompt_probs || j->p.purpose != SERVE_TEXT)) { /* parts of the answer are out */
+        end_job(d, slot, SERVE_STOP_END, -1, why);
+        return;
+    }
+    j->to = j->n_predicted ? j->n - 1 : j->p.n_prompt;
+    ie_status st = ie_seq_truncate(d->c, slot, 0, &err);
+    if (!st && !j->p.no_cache) st = ie_prefix_attach(d->c, slot, j->token, j->to, &have, &matched, &err);
+    j->done = have;
+    if (st) end_job(d, slot, SERVE_STOP_END, -1, &err);
+}
+
+/* A batch of several slots failed: each goes on alone, so that one request's bad numbers are its own. */
+static void take_apart(serve_sched *d, const int *list, int n, const ie_error *why) {
+    for (int i = 0; i < n; i++) {
+        d->slot[list[i]]->alone = true;
+        if (d->m->gdn.n_layer) restart(d, list[i], why);
+    }
+}
+
+/* The next token of each slot in list. */
 static void decode(serve_sched *d, const int *list, int n) {
     int32_t token[BATCH], seq[BATCH], pos[BATCH];
     ie_error err = {0};
@@ -366,13 +397,13 @@ static void decode(serve_sched *d, const int *list, int n) {
     }
     ie_batch b = {.phase = IE_DECODE, .n = n, .token = token, .seq = seq, .pos = pos};
     ie_status st = ie_eval(d->c, &b, &err);
-    bool again = st && n > 1 && d->m->gdn.n_layer == 0;
-    for (int i = 0; i < n; i++) {
-        if (!st) next_token(d, list[i], i);
-        else if (again) decode(d, &list[i], 1);
-        else end_job(d, list[i], SERVE_STOP_END, -1, &err);
-    }
+    if (st && n > 1) take_apart(d, list, n, &err);
+    else if (st) end_job(d, list[0], SERVE_STOP_END, -1, &err);
     if (st) return;
+    for (int i = 0; i < n; i++) {
+        d->slot[list[i]]->alone = false;
+        next_token(d, list[i], i);
+    }
     pthread_mutex_lock(&d->lock);
     d->stats.decode_steps++;
     d->stats.decode_tokens += (uint64_t)n;
@@ -384,31 +415,46 @@ static bool decode_all(serve_sched *d) {
     int list[BATCH], n = 0;
     bool any = false;
     for (int i = 0; i < d->n_slots; i++) {
-        if (decoding(d->slot[i]) && !unread_full(d->slot[i])) list[n++] = i;
-        if (n == 0 || (n < BATCH && i + 1 < d->n_slots)) continue;
-        decode(d, list, n);
+        if (!decoding(d->slot[i]) || unread_full(d->slot[i])) continue;
         any = true;
-        n = 0;
+        if (d->slot[i]->alone) {
+            decode(d, &i, 1);
+            continue;
+        }
+        list[n++] = i;
+        if (n == BATCH) decode(d, list, n), n = 0;
     }
+    if (n) decode(d, list, n);
     return any;
 }
 
 static double score(const serve_sched *d, const job *j, double now) {
-    return (double)(j->p.n_prompt - j->done) - AGEING * d->rate * (now - j->submitted);
+    return (double)(j->to - j->done) - AGEING * d->rate * (now - j->submitted);
+}
+
+/* The last multiple of 32 that the conversation's next prompt will share. */
+static int32_t stable_end(const job *j) {
+    return (j->p.n_stable ? j->p.n_stable : j->p.n_prompt - 1) / (int32_t)IE_PAGE * (int32_t)IE_PAGE;
 }
 
 /* Tokens of a slot for this slice, at most room: a part of a prompt ends at a multiple of 32, and where recurrent layers want a
  * state to be kept: before the generation prompt, and where kept pages end without one. */
 static int32_t share(const serve_sched *d, const job *j, int32_t room) {
-    int32_t to = j->p.n_prompt, page = (int32_t)IE_PAGE;
+    int32_t to = j->to, page = (int32_t)IE_PAGE;
     if (j->p.prompt_probs && room > PROBS_ROWS) room = PROBS_ROWS; /* logits of every token */
     if (to - j->done > room) to = (j->done + room) / page * page;
     if (d->m->gdn.n_layer && !j->p.no_cache) {
-        int32_t cut[2] = {j->p.n_stable / page * page, j->matched};
+        int32_t cut[2] = {stable_end(j), j->matched};
         for (int i = 0; i < 2; i++)
             if (cut[i] > j->done && cut[i] < to) to = cut[i];
     }
     return to > j->done ? to - j->done : 0;
+}
+
+/* Whether the recurrent state behind what is done is worth its memory: at the ends above, and now and then within long prompts, for
+ * others that begin like them. */
+static bool keeps_state(const job *j) {
+    return j->done == stable_end(j) || j->done == j->matched || j->done % STATE_EVERY == 0;
 }
 
 typedef struct {
@@ -419,16 +465,22 @@ typedef struct {
 /* A prompt may join a slice whose first one is `first`: steps for embeddings are apart from those for text. */
 static bool fits_slice(job *j, const job *first) {
     if (!j || decoding(j) || (j->p.prompt_probs && unread_full(j))) return false;
+    if (first && (first->alone || j->alone)) return false;
     return !first || (first->p.purpose == SERVE_TEXT) == (j->p.purpose == SERVE_TEXT);
+}
+
+/* Prompt tokens that a slice may take: a multiple of 32. */
+static int32_t slice_room(const serve_sched *d) {
+    int32_t chunk = d->s->opts.chunk ? d->s->opts.chunk : 512, page = (int32_t)IE_PAGE;
+    int32_t room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000) / page * page;
+    if (room < page) room = page;
+    return room > chunk ? chunk : room;
 }
 
 static int plan_slice(serve_sched *d, part *parts) {
     double now = ie_now();
     int n = 0;
-    int32_t chunk = d->s->opts.chunk ? d->s->opts.chunk : 512, room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000);
-    room = room / (int32_t)IE_PAGE * (int32_t)IE_PAGE;
-    if (room < (int32_t)IE_PAGE) room = (int32_t)IE_PAGE;
-    if (room > chunk) room = chunk;
+    int32_t room = slice_room(d);
     bool *taken = calloc((size_t)d->n_slots, sizeof *taken);
     while (taken && room > 0 && n < BATCH) {
         int best = -1;
@@ -486,11 +538,11 @@ static void take_part(serve_sched *d, int slot, int32_t at, int32_t n) {
         return;
     }
     j->done += n;
-    if (!j->p.no_cache) ie_prefix_keep(d->c, slot, &none);
-    if (j->p.progress)
+    if (!j->p.no_cache) ie_prefix_keep(d->c, slot, keeps_state(j), &none);
+    if (j->p.progress && !j->n_predicted)
         deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
                                   .result = {.n_prompt = j->p.n_prompt, .n_cached = j->n_cached, .prompt_s = ie_now() - j->began}});
-    if (j->done < j->p.n_prompt) return;
+    if (j->done < j->to || j->n_predicted) return;
     if (j->p.max_tokens == 0 || j->p.purpose != SERVE_TEXT) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
     else next_token(d, slot, at + n - 1);
 }
@@ -508,7 +560,7 @@ static bool prefill(serve_sched *d) {
         from[k] = n;
         for (int32_t i = 0; i < parts[k].n && n < max; i++, n++)
             seq[n] = parts[k].slot, pos[n] = j->done + i, token[n] = j->token[j->done + i], want[n] = all;
-        want[n - 1] = all || j->done + parts[k].n == j->p.n_prompt;
+        want[n - 1] = all || j->done + parts[k].n == j->to;
     }
     bool embed = d->slot[parts[0].slot]->p.purpose != SERVE_TEXT;
     ie_error err = {0};
@@ -522,10 +574,11 @@ static bool prefill(serve_sched *d) {
     d->stats.prompt_tokens += (uint64_t)(st ? 0 : n);
     d->stats.prompt_s += took;
     pthread_mutex_unlock(&d->lock);
-    for (int k = 0; k < n_parts; k++) {
-        if (st) end_job(d, parts[k].slot, SERVE_STOP_END, -1, &err);
-        else take_part(d, parts[k].slot, from[k], parts[k].n);
-    }
+    int list[BATCH];
+    for (int k = 0; k < n_parts; k++) list[k] = parts[k].slot;
+    if (st && n_parts > 1) take_apart(d, list, n_parts, &err);
+    else if (st) end_job(d, list[0], SERVE_STOP_END, -1, &err);
+    for (int k = 0; k < n_parts && !st; k++) take_part(d, list[k], from[k], parts[k].n);
     return true;
 }
 
@@ -553,9 +606,20 @@ static void drop_cancelled(serve_sched *d) {
     }
 }
 
+/* How much of a prompt was reused, and why not more. */
+static void log_reuse(const serve_sched *d, const job *j) {
+    char why[128] = "all that can be";
+    if (j->p.no_cache) snprintf(why, sizeof why, "the request asks for no reuse");
+    else if (j->matched > j->n_cached) snprintf(why, sizeof why, "pages match up to %d, but no recurrent state was kept there", j->matched);
+    else if (j->n_cached < (j->p.n_prompt - 1) / (int32_t)IE_PAGE * (int32_t)IE_PAGE)
+        snprintf(why, sizeof why, "nothing that is kept goes on like tokens %d to %d", j->n_cached, j->n_cached + (int32_t)IE_PAGE - 1);
+    serve_log(d->s, "info", "request %llu: %d of %d prompt tokens reused: %s", (unsigned long long)j->id, j->n_cached, j->p.n_prompt, why);
+}
+
 /* Under the lock: gives free slots to waiting jobs. */
 static void admit(serve_sched *d) {
     double now = ie_now();
+    if (d->replies && d->queue) serve_replies_pause(d->replies);
     for (int i = 0; i < d->n_slots && d->queue; i++) {
         if (d->slot[i]) continue;
         job **best = &d->queue;
@@ -572,9 +636,7 @@ static void admit(serve_sched *d) {
         ie_error err;
         if (!j->p.no_cache && !ie_prefix_attach(d->c, i, j->token, j->p.n_prompt, &j->n_cached, &j->matched, &err)) j->done = j->n_cached;
         d->stats.cached_tokens += (uint64_t)j->n_cached;
-        if (!d->s->opts.quiet && !j->p.no_cache && j->matched > j->n_cached)
-            serve_log(d->s, "info", "request %llu: %d of %d prompt tokens reused; pages match up to %d, but no recurrent state was kept there",
-                      (unsigned long long)j->id, j->n_cached, j->p.n_prompt, j->matched);
+        if (!d->s->opts.quiet) log_reuse(d, j);
     }
 }
 
@@ -591,6 +653,17 @@ static void *engine_thread(void *arg) {
         drop_running(d);
         pthread_mutex_lock(&d->lock);
         drop_cancelled(d);
+        bool idle = !d->stop && !d->queue && d->stats.n_busy == 0;
+        if (idle && d->replies) { /* between slices everything is looked at again */
+            pthread_mutex_unlock(&d->lock);
+            bool did = serve_replies_step(d->replies, slice_room(d));
+            pthread_mutex_lock(&d->lock);
+            if (did) {
+                ie_prefix_get_info(d->c, &d->stats.prefix);
+                pthread_mutex_unlock(&d->lock);
+                continue;
+            }
+        }
         while (!d->stop && !d->queue && d->stats.n_busy == 0) pthread_cond_wait(&d->work, &d->lock);
         drop_cancelled(d);
         bool stop = d->stop && d->stats.n_busy == 0;
@@ -624,6 +697,10 @@ serve_sched *serve_sched_new(serve *s, ie_ctx *ctx, ie_error *err) {
     pthread_cond_init(&d->work, NULL);
     ie_prefix_get_info(ctx, &d->stats.prefix);
     d->slot = ie_calloc((size_t)d->n_slots, sizeof(job *), "slots", err);
+    if (d->slot && d->m->gdn.n_layer && !(d->replies = serve_replies_new(ctx, err))) {
+        serve_sched_free(d);
+        return NULL;
+    }
     if (d->slot) d->started = !pthread_create(&d->thread, NULL, engine_thread, d);
     if (d->started) return d;
     if (d->slot) ie_fail(err, IE_E_NOMEM, "the engine thread could not be started");
@@ -647,9 +724,16 @@ void serve_sched_stop(serve_sched *d) {
     d->started = false;
 }
 
+ie_status serve_sched_save(serve_sched *d, const char *path, uint64_t max_bytes, int32_t *n, ie_error *err) {
+    double end = ie_now() + SAVE_S;
+    while (d->replies && ie_now() < end && serve_replies_step(d->replies, slice_room(d))) {}
+    return ie_prefix_save(d->c, path, max_bytes, n, err);
+}
+
 void serve_sched_free(serve_sched *d) {
     if (!d) return;
     serve_sched_stop(d);
+    serve_replies_free(d->replies);
     ie_ctx_free(d->c);
     free(d->slot);
     pthread_mutex_destroy(&d->lock);

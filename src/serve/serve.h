@@ -32,6 +32,8 @@ typedef struct {
     int32_t queue;            /* requests waiting for a slot at most */
     double slice_ms;          /* what a prompt slice may take */
     int32_t cache_mb;         /* recurrent states kept for prefixes */
+    const char *cache_dir;    /* prefixes are saved there at the end and restored at the start */
+    int32_t cache_file_mb;    /* of that file, at most */
     const char *template_file, *system;
     const char *pooling;      /* "mean", "last"; NULL: as the model's file says */
     int32_t max_body_mb, drain_s;
@@ -118,6 +120,8 @@ serve_sched *serve_sched_new(serve *s, ie_ctx *ctx, ie_error *err); /* owns ctx 
 /* Takes no more submissions (503); what runs goes on. */
 void serve_sched_drain(serve_sched *d);
 void serve_sched_stop(serve_sched *d); /* ends the engine thread: what waits or runs is cancelled, further submissions get 503 */
+/* ie_prefix_save of its context, after serve_sched_stop. */
+ie_status serve_sched_save(serve_sched *d, const char *path, uint64_t max_bytes, int32_t *n, ie_error *err);
 void serve_sched_free(serve_sched *d); /* streams must have been freed before */
 
 /* Distributions that /metrics shows as histograms (metrics.c has their names and bounds). Times are in seconds. */
@@ -128,6 +132,18 @@ typedef struct {
     double sum;
 } serve_hist;
 void serve_hist_add(serve_hist hist[SERVE_H_COUNT], serve_hist_kind kind, double value);
+
+/* ---- replies of recurrent models (replies.c): engine thread only ------------------------------------------------------- */
+
+typedef struct serve_replies serve_replies;
+serve_replies *serve_replies_new(ie_ctx *c, ie_error *err);
+void serve_replies_free(serve_replies *r); /* NULL is allowed */
+/* A conversation's tokens, reply included: copied. */
+void serve_replies_add(serve_replies *r, const int32_t *token, int32_t n);
+/* With all sequences free: at most room tokens (a multiple of 32). False when there is nothing to do. */
+bool serve_replies_step(serve_replies *r, int32_t room);
+/* Others want the sequences: what was under way begins anew (from what is kept) at the next step. */
+void serve_replies_pause(serve_replies *r);
 
 /* What /slots and /metrics show. */
 typedef struct {
