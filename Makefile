@@ -205,7 +205,7 @@ fuzz-build:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
 fuzz-targets: $(FUZZ)
 # What reads bytes from outside; the rest of the library need not be built for it.
-FUZZ_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/text/chat.c,$(wildcard src/base.c src/gguf*.c src/text/*.c src/gen/gr*.c src/gen/gbnf.c src/gen/schema*.c src/gen/matcher.c)))
+FUZZ_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/text/chat.c,$(wildcard src/base.c src/pages.c src/prefix_read.c src/gguf*.c src/text/*.c src/gen/gr*.c src/gen/gbnf.c src/gen/schema*.c src/gen/matcher.c)))
 $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 fuzz: fuzz-build

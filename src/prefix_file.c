@@ -7,19 +7,7 @@
 
 #include "env.h"
 
-#define SEED 0x243F6A8885A308D3u
 #define SAMPLE 256u /* bytes at the beginning, the middle and the end of each tensor */
-
-uint64_t prefix_hash(uint64_t h, const void *data, size_t n) {
-    const uint8_t *p = data;
-    for (size_t i = 0; i < n; i += 8) {
-        uint64_t w = 0;
-        memcpy(&w, p + i, n - i < 8 ? n - i : 8);
-        h = (h ^ w) * 0xD6E8FEB86659FD93u;
-        h ^= h >> 32;
-    }
-    return (h ^ n) * 0x9E3779B97F4A7C15u;
-}
 
 /* ---- which model ------------------------------------------------------------------------------------------------------ */
 
@@ -39,7 +27,7 @@ static ie_status tensor_hash(const ie_gguf *g, const ie_gguf_tensor *t, uint64_t
 
 ie_status ie_prefix_model(const ie_model *m, uint64_t *out, ie_error *err) {
     uint32_t shape[] = {m->kv.n_layer, m->kv.n_kv, m->kv.hd, m->kv.f32, m->gdn.n_layer, m->gdn.n_k, m->gdn.n_v, m->gdn.hd, m->hp.n_vocab};
-    uint64_t h = prefix_hash(text_hash(text_hash(SEED, IE_VERSION), m->be->api->name), shape, sizeof shape);
+    uint64_t h = prefix_hash(text_hash(text_hash(PREFIX_SEED, IE_VERSION), m->be->api->name), shape, sizeof shape);
     static const ie_env_id switches[] = {IE_ENV_Q6K_AS_Q8, IE_ENV_ACT, IE_ENV_PREFILL, IE_ENV_GDN_CHUNK}; /* those that change results */
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         const char *v = ie_env_text(switches[i]);
@@ -105,7 +93,7 @@ static ie_status put_entry(ie_ctx *c, FILE *f, uint32_t page, const uint32_t *wh
     ie_status st = m->be->api->page_save(m->be, ie_ctx_state(c), page, data, err);
     if (st) return st;
     if (state) memcpy(data + n, state, (size_t)state_bytes), n += state_bytes;
-    e.check = prefix_hash(prefix_hash(SEED, &e.parent, sizeof e - offsetof(prefix_entry, parent)), data, (size_t)n);
+    e.check = prefix_check(&e, data, n);
     st = put(f, &e, sizeof e, err);
     return st ? st : put(f, data, (size_t)n, err);
 }
@@ -115,7 +103,7 @@ static uint64_t state_size(ie_ctx *c) {
     return m->be->api->seq_bytes(m->be, ie_ctx_state(c));
 }
 
-ie_status ie_prefix_write(ie_ctx *c, FILE *f, uint64_t max_bytes, int32_t *n, ie_error *err) {
+static ie_status write_all(ie_ctx *c, FILE *f, uint64_t max_bytes, int32_t *n, ie_error *err) {
     const ie_model *m = ie_ctx_model(c);
     const ie_pages *p = ie_ctx_pages(c);
     prefix_header h = {.magic = PREFIX_MAGIC, .version = PREFIX_VERSION, .page_bytes = ie_kv_page_bytes(&m->kv), .state_bytes = state_size(c)};
@@ -125,7 +113,7 @@ ie_status ie_prefix_write(ie_ctx *c, FILE *f, uint64_t max_bytes, int32_t *n, ie
     ie_status st = data ? ie_prefix_model(m, &h.model, err) : IE_E_NOMEM;
     if (!st) {
         h.n_entries = choose(p, h.page_bytes, h.state_bytes, max_bytes, list, where);
-        h.check = prefix_hash(SEED, &h, offsetof(prefix_header, check));
+        h.check = prefix_hash(PREFIX_SEED, &h, offsetof(prefix_header, check));
         st = put(f, &h, sizeof h, err);
     }
     for (uint32_t i = 0; i < h.n_entries && !st; i++) st = put_entry(c, f, list[i].page, where, data, h.page_bytes, h.state_bytes, err);
@@ -143,7 +131,7 @@ ie_status ie_prefix_save(ie_ctx *c, const char *path, uint64_t max_bytes, int32_
     if (n) *n = 0;
     if (!ie_buf_printf(&other, err, "%s.new", path)) return IE_E_NOMEM;
     FILE *f = fopen(other.data, "wbe");
-    ie_status st = f ? ie_prefix_write(c, f, max_bytes, n, err) : ie_fail(err, IE_E_IO, "file '%s': %s", other.data, strerror(errno));
+    ie_status st = f ? write_all(c, f, max_bytes, n, err) : ie_fail(err, IE_E_IO, "file '%s': %s", other.data, strerror(errno));
     if (f && !st && (fflush(f) || fsync(fileno(f)))) st = ie_fail(err, IE_E_IO, "file '%s': %s", other.data, strerror(errno));
     if (f && fclose(f) && !st) st = ie_fail(err, IE_E_IO, "file '%s': %s", other.data, strerror(errno));
     if (!st && rename(other.data, path)) st = ie_fail(err, IE_E_IO, "file '%s': %s", path, strerror(errno));
@@ -152,106 +140,25 @@ ie_status ie_prefix_save(ie_ctx *c, const char *path, uint64_t max_bytes, int32_
     return st;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- restoring -------------------------------------------------------------------------------------------------------- */
 
-static ie_status take(FILE *f, void *data, size_t n, ie_error *err) {
-    if (fread(data, 1, n, f) == n) return IE_OK;
-    return ferror(f) ? ie_fail(err, IE_E_IO, "prefixes could not be read: %s", strerror(errno)) : ie_fail(err, IE_E_FORMAT, "prefixes: the file ends too early");
-}
-
-static ie_status take_header(ie_ctx *c, FILE *f, uint64_t model, prefix_header *h, ie_error *err) {
-    ie_status st = take(f, h, sizeof *h, err);
-    if (st) return st;
-    if (h->magic != PREFIX_MAGIC) return ie_fail(err, IE_E_FORMAT, "prefixes: not a file of prefixes");
-    if (h->version != PREFIX_VERSION) return ie_fail(err, IE_E_UNSUPPORTED, "prefixes: format %u, this version reads %u", h->version, PREFIX_VERSION);
-    if (h->check != prefix_hash(SEED, h, offsetof(prefix_header, check))) return ie_fail(err, IE_E_FORMAT, "prefixes: the header is damaged");
-    if (h->model != model || h->page_bytes != ie_kv_page_bytes(&ie_ctx_model(c)->kv) || h->state_bytes != state_size(c))
-        return ie_fail(err, IE_E_UNSUPPORTED, "prefixes: of another model, backend or version");
-    return IE_OK;
-}
-
-/* Reads and checks one entry with its data. */
-static ie_status take_entry(const ie_model *m, FILE *f, const prefix_header *h, uint32_t i, prefix_entry *e, uint8_t *data, ie_error *err) {
-    ie_status st = take(f, e, sizeof *e, err);
-    if (st) return st;
-    if (e->has_state > 1 || (e->has_state && !m->gdn.n_layer) || (e->parent != IE_NO_PAGE && e->parent >= i))
-        return ie_fail(err, IE_E_FORMAT, "prefixes: entry %u is damaged", i);
-    uint64_t n = h->page_bytes + (e->has_state ? h->state_bytes : 0);
-    st = take(f, data, (size_t)n, err);
-    if (st) return st;
-    if (e->check != prefix_hash(prefix_hash(SEED, &e->parent, sizeof *e - offsetof(prefix_entry, parent)), data, (size_t)n))
-        return ie_fail(err, IE_E_FORMAT, "prefixes: entry %u is damaged", i);
-    for (uint32_t k = 0; k < IE_PAGE; k++)
-        if (e->token[k] < 0 || e->token[k] >= (int32_t)m->hp.n_vocab) return ie_fail(err, IE_E_FORMAT, "prefixes: entry %u: token %d", i, e->token[k]);
-    return IE_OK;
-}
-
-/* Puts an entry into the pool; IE_NO_PAGE where it finds no place (or its parent found none). Pages that are kept already stay. */
-static ie_status keep_entry(ie_ctx *c, const prefix_header *h, const prefix_entry *e, const uint8_t *data, uint32_t parent, uint64_t stamp,
-                            uint32_t *page, ie_error *err) {
+static ie_status load_page(void *user, uint32_t page, const uint8_t *data, ie_error *err) {
+    ie_ctx *c = user;
     const ie_model *m = ie_ctx_model(c);
-    ie_pages *p = ie_ctx_pages(c);
-    *page = ie_pages_find(p, parent, e->token);
-    if (*page != IE_NO_PAGE) return IE_OK;
-    if (!ie_pages_free_count(p)) return IE_OK; /* what was used last is there already: nothing is pushed out */
-    *page = ie_pages_take(p);
-    ie_status st = m->be->api->page_load(m->be, ie_ctx_state(c), *page, data, err);
-    if (!st) {
-        ie_pages_keep(p, *page, parent, e->token);
-        ie_pages_touch(p, *page, stamp);
-        uint64_t used;
-        ie_pages_states(p, &used);
-        void *room = e->has_state && used + h->state_bytes <= ie_pages_state_budget(p) ? ie_pages_state_new(p, *page, h->state_bytes) : NULL;
-        if (room) memcpy(room, data + h->page_bytes, (size_t)h->state_bytes);
-    }
-    ie_pages_unref(p, *page);
-    if (st) *page = IE_NO_PAGE;
-    return st;
-}
-
-ie_status ie_prefix_read(ie_ctx *c, FILE *f, uint64_t model, int32_t *n, ie_error *err) {
-    const ie_model *m = ie_ctx_model(c);
-    ie_pages *p = ie_ctx_pages(c);
-    uint32_t total = ie_pages_total(p), done = 0, kept = 0;
-    prefix_header h;
-    ie_status st = take_header(c, f, model, &h, err);
-    if (st) return st;
-    if (h.n_entries > total) h.n_entries = total; /* the rest cannot find room */
-    uint32_t *page = ie_calloc(total, sizeof *page, "prefixes", err);
-    bool *mine = page ? ie_calloc(total, sizeof *mine, "prefixes", err) : NULL;
-    uint8_t *data = mine ? ie_calloc(1, h.page_bytes + h.state_bytes + 1, "prefixes", err) : NULL;
-    if (!data) st = IE_E_NOMEM;
-    uint64_t last = 0; /* stamps that end here: the first entry's is the latest */
-    for (uint32_t i = 0; i < h.n_entries && !st; i++) last = ie_pages_stamp(p);
-    for (; done < h.n_entries && !st; done++) {
-        prefix_entry e;
-        st = take_entry(m, f, &h, done, &e, data, err);
-        page[done] = IE_NO_PAGE;
-        uint32_t parent = !st && e.parent != IE_NO_PAGE ? page[e.parent] : IE_NO_PAGE, before = ie_pages_kept(p);
-        bool place = !st && (e.parent == IE_NO_PAGE || parent != IE_NO_PAGE);
-        if (place) st = keep_entry(c, &h, &e, data, parent, last - done, &page[done], err);
-        mine[done] = ie_pages_kept(p) > before;
-        kept += mine[done];
-    }
-    for (uint32_t i = done; st && i-- > 0;) /* all or nothing; children before their parents */
-        if (mine[i]) ie_pages_drop(p, page[i]);
-    if (!st && n) *n = (int32_t)kept;
-    free(page);
-    free(mine);
-    free(data);
-    return st;
+    return m->be->api->page_load(m->be, ie_ctx_state(c), page, data, err);
 }
 
 ie_status ie_prefix_load(ie_ctx *c, const char *path, int32_t *n, ie_error *err) {
     ie_error local;
     if (!err) err = &local;
     if (n) *n = 0;
-    uint64_t model;
-    ie_status st = ie_prefix_model(ie_ctx_model(c), &model, err);
+    const ie_model *m = ie_ctx_model(c);
+    prefix_shape s = {.page_bytes = ie_kv_page_bytes(&m->kv), .state_bytes = state_size(c), .n_vocab = m->hp.n_vocab, .recurrent = m->gdn.n_layer > 0};
+    ie_status st = ie_prefix_model(m, &s.model, err);
     if (st) return st;
     FILE *f = fopen(path, "rbe");
     if (!f) return ie_fail(err, IE_E_IO, "file '%s': %s", path, strerror(errno));
-    st = ie_prefix_read(c, f, model, n, err);
+    st = prefix_read(&s, ie_ctx_pages(c), f, load_page, c, n, err);
     fclose(f);
     return st;
 }

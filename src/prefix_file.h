@@ -30,13 +30,26 @@ typedef struct {
     int32_t token[IE_PAGE];
 } prefix_entry;
 
+#define PREFIX_SEED 0x243F6A8885A308D3u
+
 /* 64 bits of n bytes, going on from h. */
 uint64_t prefix_hash(uint64_t h, const void *data, size_t n);
-/* What a saved page depends on: the model's metadata and samples of its tensors, the backend, the library's version. */
+uint64_t prefix_check(const prefix_entry *e, const uint8_t *data, uint64_t n);
+
+/* What a saved page depends on: the tensors (names, types, shapes, samples of their data), the backend, the library's version. */
 ie_status ie_prefix_model(const ie_model *m, uint64_t *out, ie_error *err);
 
-/* The file's content, from and to a stream. */
-ie_status ie_prefix_write(ie_ctx *c, FILE *f, uint64_t max_bytes, int32_t *n, ie_error *err);
-ie_status ie_prefix_read(ie_ctx *c, FILE *f, uint64_t model, int32_t *n, ie_error *err);
+/* What a file must fit. */
+typedef struct {
+    uint64_t model, page_bytes, state_bytes;
+    uint32_t n_vocab;
+    bool recurrent;
+} prefix_shape;
+
+/* Writes page_bytes of keys and values to a page of the pool. */
+typedef ie_status prefix_load_fn(void *user, uint32_t page, const uint8_t *data, ie_error *err);
+
+/* Reads a file into a pool, as ie_prefix_load says. */
+ie_status prefix_read(const prefix_shape *s, ie_pages *p, FILE *f, prefix_load_fn *load, void *user, int32_t *n, ie_error *err);
 
 #endif
