@@ -40,7 +40,7 @@ static const option table[] = {
     {O_STR, "--backend", 0, "NAME", AT(backend), 0, 0, "auto, cpu, gpu, hip or cuda (default auto)"},
     {O_INT, "--threads", "-t", "N", AT(threads), 1, 1024, "threads of the engine (default: the cores that the process may use)"},
     {O_INT, "--chunk", 0, "N", AT(chunk), 1, 512, "prompt tokens per step at most (default 512)"},
-    {O_FLOAT, "--slice", 0, "MS", AT(slice_ms), 1, 10000, "time that a slice of prompts may take (default 25)"},
+    {O_FLOAT, "--slice", 0, "MS", AT(slice_ms), 1, 10000, "time that a slice of prompts may take (default 40)"},
     {O_FLAG, "--no-cache", 0, 0, AT(no_cache), 0, 0, "reuse no prefixes"},
     {O_INT, "--cache-states", 0, "MB", AT(cache_mb), 0, 1048576, "memory for recurrent states of prefixes (default 512)"},
     {O_STR, "--cache-dir", 0, "DIR", AT(cache_dir), 0, 0, "save prefixes there at the end, restore them at the start"},
@@ -52,7 +52,7 @@ static const opt_table options = {"ie-serve", table, sizeof table / sizeof *tabl
 
 static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
     *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .read_s = 30, .log_format = "text", .parallel = 8,
-                      .max_tokens = -1, .backend = "auto", .slice_ms = 25, .cache_mb = 512, .cache_file_mb = 2048};
+                      .max_tokens = -1, .backend = "auto", .slice_ms = 40, .cache_mb = 512, .cache_file_mb = 2048};
     ie_status st = opt_parse(&options, argc, argv, o, err);
     if (st || o->help || o->version) return st;
     if (!o->model) return ie_fail(err, IE_E_ARG, "no model file given; usage: ie-serve MODEL.gguf [options], ie-serve --help for more");

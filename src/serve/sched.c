@@ -469,14 +469,16 @@ static bool fits_slice(job *j, const job *first) {
     return !first || (first->p.purpose == SERVE_TEXT) == (j->p.purpose == SERVE_TEXT);
 }
 
-/* Prompt tokens that a slice may take: a multiple of 32. */
+/* Prompt tokens that a slice may take: the multiple of 32 that is nearest to its time. */
 static int32_t slice_room(const serve_sched *d) {
     int32_t chunk = d->s->opts.chunk ? d->s->opts.chunk : 512, page = (int32_t)IE_PAGE;
-    int32_t room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000) / page * page;
+    int32_t room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000 + page / 2) / page * page;
     if (room < page) room = page;
     return room > chunk ? chunk : room;
 }
 
+/* The prompts of the next slice: those that end in it, as many as fit; or else a part of one. So a short prompt does not wait for a
+ * long one's tokens in the same slice. */
 static int plan_slice(serve_sched *d, part *parts) {
     double now = ie_now();
     int n = 0;
@@ -491,7 +493,10 @@ static int plan_slice(serve_sched *d, part *parts) {
         if (best < 0) break;
         taken[best] = true;
         int32_t t = share(d, d->slot[best], room);
+        bool ends = d->slot[best]->done + t == d->slot[best]->to;
+        if (n && !ends) break;
         if (t) parts[n++] = (part){best, t};
+        if (!ends) break;
         room -= t;
     }
     free(taken);
@@ -568,7 +573,7 @@ static bool prefill(serve_sched *d) {
     ie_batch b = {.phase = IE_PREFILL, .n = n, .token = token, .seq = seq, .pos = pos, .want_logits = want};
     ie_status st = embed ? ie_eval_hidden(d->c, &b, &err) : ie_eval(d->c, &b, &err);
     double took = ie_now() - start;
-    if (!st && took > 0) d->rate += 0.2 * ((double)n / took - d->rate);
+    if (!st && took > 0 && n >= (int32_t)IE_PAGE) d->rate += 0.2 * ((double)n / took - d->rate); /* smaller ones say little */
     pthread_mutex_lock(&d->lock);
     d->stats.slices++;
     d->stats.prompt_tokens += (uint64_t)(st ? 0 : n);
