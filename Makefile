@@ -114,6 +114,12 @@ $(BUILD)/tests/test_answer: tests/unit/test_answer.c $(ANSWER) $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(ANSWER) $(BUILD)/libie.a -levent -levent_pthreads -lcmocka $(LIBS)
 
+# The scheduler needs nothing else of the server.
+SCHED_OBJ := $(BUILD)/obj/src/serve/sched.o $(BUILD)/obj/src/serve/replies.o
+$(BUILD)/tests/test_sched: tests/unit/test_sched.c $(SCHED_OBJ) $(BUILD)/libie.a
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(SCHED_OBJ) $(BUILD)/libie.a -lcmocka $(LIBS)
+
 # Test kernels, where there is a compiler for them.
 ifneq ($(GPU_CODE),)
 $(BUILD)/tests/test_gpu_forms: $(BUILD)/tests/forms.hsaco $(BUILD)/tests/forms.ptx $(BUILD)/sim/libamdhip64.so

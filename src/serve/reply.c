@@ -1,4 +1,5 @@
 /* Answers: JSON, errors in OpenAI's form, server-sent events. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve.h"
@@ -28,7 +29,12 @@ static const char *type_of(int status) {
 
 json_t *serve_error_json(int status, const ie_error *err) {
     if (!status) status = serve_status_of(err);
-    return json_pack("{s:{s:i, s:s, s:s, s:n}}", "error", "code", status, "message", err->msg, "type", type_of(status), "param");
+    int n_prompt, n_ctx;
+    bool too_long = sscanf(err->msg, SERVE_TOO_LONG, &n_prompt, &n_ctx) == 2;
+    const char *type = too_long ? "exceed_context_size_error" : type_of(status); /* llama-server's type and members */
+    json_t *e = json_pack("{s:i, s:s, s:s, s:n}", "code", status, "message", err->msg, "type", type, "param");
+    if (too_long) json_object_update_new(e, json_pack("{s:i, s:i}", "n_prompt_tokens", n_prompt, "n_ctx", n_ctx));
+    return json_pack("{s:o}", "error", e);
 }
 
 /* {"type": "error", "error": {"type": ..., "message": ...}}, as Anthropic words it. */

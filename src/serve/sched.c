@@ -161,7 +161,7 @@ static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
         return NULL;
     }
     if (p->n_prompt >= n_ctx + (p->purpose != SERVE_TEXT)) { /* an embedding needs no position for what comes next */
-        ie_fail(err, IE_E_ARG, "the request exceeds the context: n_prompt_tokens is %d, n_ctx is %d", p->n_prompt, n_ctx);
+        ie_fail(err, IE_E_ARG, SERVE_TOO_LONG, p->n_prompt, n_ctx);
         return NULL;
     }
     job *j = ie_calloc(1, sizeof *j, "request", err);
@@ -674,7 +674,13 @@ static void *engine_thread(void *arg) {
         bool stop = d->stop && d->stats.n_busy == 0;
         if (!d->stop) admit(d);
         pthread_mutex_unlock(&d->lock);
-        if (stop) return NULL;
+        if (stop && d->replies) serve_replies_pause(d->replies);
+        if (stop) {
+            pthread_mutex_lock(&d->lock);
+            ie_prefix_get_info(d->c, &d->stats.prefix);
+            pthread_mutex_unlock(&d->lock);
+            return NULL;
+        }
         bool did = decode_all(d);
         did = prefill(d) || did;
         if (did) continue;

@@ -104,6 +104,9 @@ typedef struct {
  * queue. A job whose reader does not keep up pauses; nothing is lost. */
 typedef struct serve_stream serve_stream;
 
+/* The message for a prompt that cannot fit; answers give its two numbers apart, too. */
+#define SERVE_TOO_LONG "the request exceeds the context: n_prompt_tokens is %d, n_ctx is %d"
+
 /* Hands n jobs over as one submission; neighbours may share their prompt and their grammar. NULL: *err says why (IE_E_FULL: the queue is full, answer 503; IE_E_ARG: a prompt that
  * cannot fit or a bad parameter, answer 400); the prompts and grammars are freed in that case too. */
 serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err);

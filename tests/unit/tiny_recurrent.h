@@ -57,9 +57,10 @@ static inline void tiny_recurrent_layer(tiny_writer *w, uint32_t i) {
 }
 
 static inline void tiny_recurrent_tensors(tiny_writer *w) {
-    tiny_floats(w, "token_embd.weight", TINY_VOCAB, 64, 0, 1);
+    tiny_tensor(w, "token_embd.weight", TINY_VOCAB, 64, 0);
     for (uint32_t i = 0; i < 4; i++) tiny_recurrent_layer(w, i);
     tiny_floats(w, "output_norm.weight", 1, 64, 1, 0.2f);
+    tiny_tensor(w, "output.weight", TINY_VOCAB, 64, 1);
 }
 
 /* Writes the model to a new file; path (at least 64 bytes) receives its name. 0 on success. */
@@ -72,7 +73,7 @@ static inline int tiny_recurrent_write(char *path) {
                 {"qwen35.attention.key_length", 32}, {"qwen35.attention.value_length", 32}, {"qwen35.rope.dimension_count", 16},
                 {"qwen35.ssm.conv_kernel", 4}, {"qwen35.ssm.state_size", 32}, {"qwen35.ssm.group_count", 2},
                 {"qwen35.ssm.time_step_rank", 4}, {"qwen35.ssm.inner_size", 128}, {"qwen35.full_attention_interval", 2}};
-    enum { KEYS = sizeof keys / sizeof *keys, TENSORS = 2 + 2 * 14 + 2 * 11 };
+    enum { KEYS = sizeof keys / sizeof *keys, TENSORS = 3 + 2 * 14 + 2 * 11 };
     strcpy(path, "/tmp/ie_recurrent_XXXXXX");
     int fd = mkstemp(path);
     tiny_writer w = {.f = fd < 0 ? NULL : fdopen(fd, "wb"), .rng = 11, .directory = 1};
