@@ -312,6 +312,7 @@ static void messages(serve_call *c) {
     if (!st) st = serve_chat_run(c, &p, &sink, begin, &m.gone, &r, &err);
     if (st && !(r.begun && m.stream)) serve_reply_error(c, 0, &err);
     else end(&m, &r, &err);
+    if (!st && r.result.n_predicted) serve_chat_learn(c->s, chat, &p, r.answer);
     serve_run_free(&r);
     serve_params_free(&p);
     json_decref(chat);

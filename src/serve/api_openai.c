@@ -126,7 +126,7 @@ static void end_stream(chat *k, const ie_error *err) {
 
 /* ---- whole answers ---------------------------------------------------------------------------------------------------------- */
 
-static json_t *chat_message(const answer *a) {
+json_t *serve_chat_message(const answer *a) {
     ie_buf text = {0}, thought = {0};
     uint32_t n;
     const answer_part *p = answer_parts(a, &n);
@@ -152,7 +152,7 @@ static void reply(chat *k) {
     json_t *choices = json_array();
     for (uint32_t i = 0; i < k->n; i++) {
         choice *x = &k->choice[i];
-        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, "message", chat_message(x->answer), "logprobs",
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, "message", serve_chat_message(x->answer), "logprobs",
                                                  take_probs(x), "finish_reason", finish(x)));
     }
     json_t *obj = envelope(k, choices, "chat.completion");
@@ -245,6 +245,7 @@ static void chat_completions(serve_call *c) {
         run(k, stream);
         http_on_gone(c->http, NULL, NULL);
         serve_stream_free(stream);
+        if (k->n == 1 && k->choice[0].result.n_predicted) serve_chat_learn(c->s, c->body, &p, k->choice[0].answer);
     }
     for (uint32_t i = 0; k && i < MAX_CHOICES; i++) {
         answer_free(k->choice[i].answer);

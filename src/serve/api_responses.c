@@ -332,6 +332,7 @@ static void responses(serve_call *c) {
     if (!st) st = serve_chat_run(c, &p, &sink, begin, &r.gone, &run, &err);
     if (st && !(run.begun && r.stream)) serve_reply_error(c, 0, &err);
     else end(&r, &run, &err);
+    if (!st && run.result.n_predicted) serve_chat_learn(c->s, chat, &p, run.answer);
     serve_run_free(&run);
     serve_params_free(&p);
     json_decref(chat);

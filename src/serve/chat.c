@@ -199,3 +199,38 @@ ie_status serve_chat_job(serve *s, const json_t *body, serve_params *p, ie_error
     if (st) serve_params_free(p);
     return st;
 }
+
+/* ---- after the answer -------------------------------------------------------------------------------------------------------- */
+
+/* Tokens of the conversation with the answer and a further message, whose text alone differs between two calls. */
+static size_t next_prompt(serve *s, const json_t *body, const serve_params *p, json_t *message, const char *text, int32_t **out) {
+    static const char role[2][8] = {"user", "tool"};
+    chat_template t = template_of(s);
+    ie_buf vars = {0};
+    ie_error err;
+    size_t n = 0;
+    json_t *b = json_copy((json_t *)(uintptr_t)body), *list = json_copy(json_object_get(body, "messages"));
+    json_array_append(list, message);
+    json_array_append_new(list, json_pack("{s:s, s:s}", "role", role[json_object_get(message, "tool_calls") != NULL], "content", text));
+    json_object_set_new(b, "messages", list);
+    *out = NULL;
+    if (variables(s, b, &t, p->tools, &vars, &err) ||
+        ie_chat_render(s->model, s->template_text, s->template_len, vars.data, vars.len, 0, NULL, NULL, out, &n, &err))
+        n = 0; /* the template does not take such a conversation: there is nothing to foresee */
+    ie_buf_free(&vars);
+    json_decref(b);
+    return n;
+}
+
+void serve_chat_learn(serve *s, const json_t *body, const serve_params *p, const answer *a) {
+    if (p->job.no_cache || answer_failed(a)) return;
+    int32_t *one = NULL, *two = NULL;
+    json_t *message = serve_chat_message(a);
+    json_object_del(message, "reasoning_content"); /* most clients do not send it back */
+    size_t n = next_prompt(s, body, p, message, "a", &one), m = n ? next_prompt(s, body, p, message, "b", &two) : 0, same = 0;
+    while (same < n && same < m && one[same] == two[same]) same++;
+    if (same) serve_learn(s, one, (int32_t)same);
+    ie_free(one);
+    ie_free(two);
+    json_decref(message);
+}

@@ -74,6 +74,7 @@ static bool put_numbers(const serve *s, const serve_stats *t, ie_buf *b, ie_erro
         {"ie_decode_steps_total", "counter", "Decode batches", (double)t->decode_steps},
         {"ie_decode_tokens_total", "counter", "Tokens in decode batches", (double)t->decode_tokens},
         {"ie_prompt_slices_total", "counter", "Prompt slices", (double)t->slices},
+        {"ie_conversations_learned_total", "counter", "Conversations evaluated for their next turn in idle moments", (double)t->learned},
         {"ie_kv_pages", "gauge", "Pages of the key / value cache", t->prefix.n_pages},
         {"ie_kv_pages_free", "gauge", "Pages that nothing uses", t->prefix.n_free},
         {"ie_kv_pages_kept", "gauge", "Pages kept for prefixes", t->prefix.n_kept},

@@ -62,7 +62,7 @@ struct serve_sched {
     job **slot; /* [n_slots]: slot i uses sequence i. Engine thread; read by others under the lock */
     int n_slots;
     double rate; /* prompt tokens a second */
-    serve_replies *replies; /* of models with recurrent layers; NULL otherwise */
+    serve_replies *replies;
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -249,8 +249,8 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
     double now = ie_now();
     ie_error none;
     if (!err && !j->p.no_cache) {
-        if (!d->replies) ie_prefix_keep(d->c, slot, 0, &none);
-        else if (j->n_predicted) serve_replies_add(d->replies, j->token, j->n);
+        if (!d->m->gdn.n_layer) ie_prefix_keep(d->c, slot, 0, &none);
+        else if (j->n_predicted && !j->p.n_stable) serve_replies_add(d->replies, j->token, j->n); /* chats: serve_chat_learn */
     }
     ie_seq_truncate(d->c, slot, 0, &none);
     pthread_mutex_lock(&d->lock);
@@ -624,7 +624,7 @@ static void log_reuse(const serve_sched *d, const job *j) {
 /* Under the lock: gives free slots to waiting jobs. */
 static void admit(serve_sched *d) {
     double now = ie_now();
-    if (d->replies && d->queue) serve_replies_pause(d->replies);
+    if (d->queue) serve_replies_pause(d->replies);
     for (int i = 0; i < d->n_slots && d->queue; i++) {
         if (d->slot[i]) continue;
         job **best = &d->queue;
@@ -652,30 +652,41 @@ static void drop_running(serve_sched *d) {
         if (d->slot[i] && (d->stop || d->slot[i]->st->cancel)) end_job(d, i, SERVE_STOP_END, -1, &err);
 }
 
+/* Nothing waits or runs: a slice of a conversation that is over, or sleep until something comes. Entered with the lock, left without. */
+static void wait_idle(serve_sched *d) {
+    if (!serve_replies_any(d->replies)) {
+        pthread_cond_wait(&d->work, &d->lock);
+        pthread_mutex_unlock(&d->lock);
+        return;
+    }
+    pthread_mutex_unlock(&d->lock);
+    serve_replies_step(d->replies, slice_room(d));
+    pthread_mutex_lock(&d->lock);
+    d->stats.learned = serve_replies_through(d->replies);
+    ie_prefix_get_info(d->c, &d->stats.prefix);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void serve_learn(serve *s, const int32_t *token, int32_t n) {
+    serve_replies_add(s->sched->replies, token, n);
+    wake(s->sched);
+}
+
 static void *engine_thread(void *arg) {
     serve_sched *d = arg;
     for (;;) {
         drop_running(d);
         pthread_mutex_lock(&d->lock);
         drop_cancelled(d);
-        bool idle = !d->stop && !d->queue && d->stats.n_busy == 0;
-        if (idle && d->replies) { /* between slices everything is looked at again */
-            pthread_mutex_unlock(&d->lock);
-            bool did = serve_replies_step(d->replies, slice_room(d));
-            pthread_mutex_lock(&d->lock);
-            if (did) {
-                ie_prefix_get_info(d->c, &d->stats.prefix);
-                pthread_mutex_unlock(&d->lock);
-                continue;
-            }
+        if (!d->stop && !d->queue && d->stats.n_busy == 0) {
+            wait_idle(d);
+            continue;
         }
-        while (!d->stop && !d->queue && d->stats.n_busy == 0) pthread_cond_wait(&d->work, &d->lock);
-        drop_cancelled(d);
         bool stop = d->stop && d->stats.n_busy == 0;
         if (!d->stop) admit(d);
         pthread_mutex_unlock(&d->lock);
-        if (stop && d->replies) serve_replies_pause(d->replies);
         if (stop) {
+            serve_replies_pause(d->replies);
             pthread_mutex_lock(&d->lock);
             ie_prefix_get_info(d->c, &d->stats.prefix);
             pthread_mutex_unlock(&d->lock);
@@ -708,13 +719,10 @@ serve_sched *serve_sched_new(serve *s, ie_ctx *ctx, ie_error *err) {
     pthread_cond_init(&d->work, NULL);
     ie_prefix_get_info(ctx, &d->stats.prefix);
     d->slot = ie_calloc((size_t)d->n_slots, sizeof(job *), "slots", err);
-    if (d->slot && d->m->gdn.n_layer && !(d->replies = serve_replies_new(ctx, err))) {
-        serve_sched_free(d);
-        return NULL;
-    }
-    if (d->slot) d->started = !pthread_create(&d->thread, NULL, engine_thread, d);
+    d->replies = d->slot ? serve_replies_new(ctx, err) : NULL;
+    if (d->replies) d->started = !pthread_create(&d->thread, NULL, engine_thread, d);
     if (d->started) return d;
-    if (d->slot) ie_fail(err, IE_E_NOMEM, "the engine thread could not be started");
+    if (d->replies) ie_fail(err, IE_E_NOMEM, "the engine thread could not be started");
     serve_sched_free(d);
     return NULL;
 }
@@ -737,7 +745,7 @@ void serve_sched_stop(serve_sched *d) {
 
 ie_status serve_sched_save(serve_sched *d, const char *path, uint64_t max_bytes, int32_t *n, ie_error *err) {
     double end = ie_now() + SAVE_S;
-    while (d->replies && ie_now() < end && serve_replies_step(d->replies, slice_room(d))) {}
+    while (ie_now() < end && serve_replies_step(d->replies, slice_room(d))) {}
     return ie_prefix_save(d->c, path, max_bytes, n, err);
 }
 

@@ -136,16 +136,22 @@ typedef struct {
 } serve_hist;
 void serve_hist_add(serve_hist hist[SERVE_H_COUNT], serve_hist_kind kind, double value);
 
-/* ---- replies of recurrent models (replies.c): engine thread only ------------------------------------------------------- */
+/* Any thread: tokens that a conversation's next prompt will begin with, to be evaluated when nothing else is to do. Copied. */
+void serve_learn(serve *s, const int32_t *token, int32_t n);
+
+/* ---- conversations that wait for an idle moment (replies.c) ------------------------------------------------------------- */
 
 typedef struct serve_replies serve_replies;
 serve_replies *serve_replies_new(ie_ctx *c, ie_error *err);
 void serve_replies_free(serve_replies *r); /* NULL is allowed */
-/* A conversation's tokens, reply included: copied. */
+/* Any thread. */
 void serve_replies_add(serve_replies *r, const int32_t *token, int32_t n);
-/* With all sequences free: at most room tokens (a multiple of 32). False when there is nothing to do. */
+bool serve_replies_any(serve_replies *r);
+/* Engine thread, with all sequences free: at most room tokens (a multiple of 32). False when there is nothing to do. */
 bool serve_replies_step(serve_replies *r, int32_t room);
-/* Others want the sequences: what was under way begins anew (from what is kept) at the next step. */
+/* Engine thread: conversations that are through so far. */
+uint64_t serve_replies_through(const serve_replies *r);
+/* Engine thread: others want the sequences; what was under way begins anew (from what is kept) at the next step. */
 void serve_replies_pause(serve_replies *r);
 
 /* What /slots and /metrics show. */
@@ -162,6 +168,7 @@ typedef struct {
     double prompt_s, predicted_s;
     serve_hist hist[SERVE_H_COUNT];
     ie_prefix_info prefix;
+    uint64_t learned; /* conversations evaluated for their next turn */
 } serve_stats;
 void serve_get_stats(serve *s, serve_stats *out);
 /* At most cap slots into out; returns their number. */
@@ -300,6 +307,10 @@ void serve_params_free(serve_params *p); /* what has not been handed over */
  * through the chat template into p->job.prompt, n_prompt and n_stable, the grammar of calls and answers, p->form. On failure nothing is
  * kept. */
 ie_status serve_chat_job(serve *s, const json_t *body, serve_params *p, ie_error *err);
+/* Lets the scheduler evaluate the conversation with this answer as its next turn will hold it (serve_learn). body and p: the request. */
+void serve_chat_learn(serve *s, const json_t *body, const serve_params *p, const answer *a);
+/* An answer as a message in OpenAI's form. */
+json_t *serve_chat_message(const answer *a);
 /* The rendered text (apply-template); *text is malloc'ed. */
 ie_status serve_chat_text(serve *s, const json_t *body, char **text, size_t *n, ie_error *err);
 /* A text or an array of ids (or a mixture in llama-server's manner) as prompt. */

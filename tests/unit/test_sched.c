@@ -106,12 +106,12 @@ typedef struct {
     bool ended;
     ie_status failed;
     serve_result result;
-} answer;
+} outcome;
 
 /* One event into the answers of a submission's jobs (kind and index are left in *ev); false at the end. */
-static bool next(serve_stream *st, answer *a, serve_event *ev) {
+static bool next(serve_stream *st, outcome *a, serve_event *ev) {
     if (!serve_next(st, ev)) return false;
-    answer *k = &a[ev->index];
+    outcome *k = &a[ev->index];
     if (ev->kind == SERVE_EV_TOKEN) k->token[k->n++] = ev->token;
     if (ev->kind == SERVE_EV_PROGRESS) k->progress++;
     if (ev->kind == SERVE_EV_DONE) k->ended = true, k->result = ev->result;
@@ -122,16 +122,16 @@ static bool next(serve_stream *st, answer *a, serve_event *ev) {
     return true;
 }
 
-static void finish(serve_stream *st, answer *a) {
+static void finish(serve_stream *st, outcome *a) {
     for (serve_event ev; next(st, a, &ev);) {}
     serve_stream_free(st);
 }
 
-static answer *answers(uint32_t n) { return calloc(n, sizeof(answer)); }
+static outcome *answers(uint32_t n) { return calloc(n, sizeof(outcome)); }
 
-static void run(serve *s, serve_job *j, uint32_t n, answer *a) { finish(submit(s, j, n), a); }
+static void run(serve *s, serve_job *j, uint32_t n, outcome *a) { finish(submit(s, j, n), a); }
 
-static void same(const answer *a, const answer *b, uint32_t i) {
+static void same(const outcome *a, const outcome *b, uint32_t i) {
     if (a->failed || b->failed || a->n != b->n) fail_msg("request %u: status %d, %d, %d tokens against %d", i, (int)a->failed, (int)b->failed, a->n, b->n);
     for (int32_t k = 0; k < a->n; k++)
         if (a->token[k] != b->token[k]) fail_msg("request %u: token %d is %d, alone %d", i, k, a->token[k], b->token[k]);
@@ -165,7 +165,7 @@ static serve_job mixed(int32_t i) { return job(i, 3 + i * 17 % 90, 5 + i * 3 % 2
 static void sixteen_at_once_equal_each_alone(void **state) {
     serve s;
     begin(&s, *state, 16, 256);
-    answer *alone = answers(16), *together = answers(16);
+    outcome *alone = answers(16), *together = answers(16);
     serve_job j[16];
     for (int32_t i = 0; i < 16; i++) {
         serve_job one = mixed(i);
@@ -184,7 +184,7 @@ static void requests_are_cancelled_in_each_phase(void **state) {
     serve s;
     begin(&s, *state, 1, 2048);
     serve_stats t;
-    answer a[1] = {0}, b[1] = {0};
+    outcome a[1] = {0}, b[1] = {0};
     serve_event ev;
     serve_job j = job(1, 40, 1900);
     serve_stream *first = submit(&s, &j, 1);
@@ -219,7 +219,7 @@ static void a_cancelled_request_gets_no_further_step(void **state) {
     begin(&s, *state, 2, 2048);
     for (int k = 0; k < 20; k++) {
         serve_stats t;
-        answer a[1] = {0};
+        outcome a[1] = {0};
         serve_event ev;
         serve_job j = job(k, 20, 1900);
         serve_stream *st = submit(&s, &j, 1);
@@ -234,7 +234,7 @@ static void a_cancelled_request_gets_no_further_step(void **state) {
 
 static void half_of(serve *s, bool kill_some) {
     serve_stream *st[MANY];
-    answer *a = answers(MANY);
+    outcome *a = answers(MANY);
     for (int32_t i = 0; i < MANY; i++) {
         serve_job j = job(i, 10 + i % 50, 12);
         st[i] = submit(s, &j, 1);
@@ -273,7 +273,7 @@ static void a_full_queue_refuses(void **state) {
     begin(&s, *state, 1, 512);
     s.opts.queue = 3;
     serve_stream *st[4];
-    answer a[4] = {0};
+    outcome a[4] = {0};
     serve_event ev;
     ie_error err;
     serve_job j = job(0, 5, 400);
@@ -306,7 +306,7 @@ static void a_full_queue_refuses(void **state) {
 static void a_long_prompt_holds_up_no_short_one(void **state) {
     serve s;
     begin(&s, *state, 2, 8192);
-    answer *a = answers(1);
+    outcome *a = answers(1);
     serve_event ev;
     serve_job j = job(0, 8000, 2);
     j.progress = true;
@@ -316,7 +316,7 @@ static void a_long_prompt_holds_up_no_short_one(void **state) {
     serve_stats t;
     int beside = 0;
     for (int32_t i = 1; i < 20; i++) {
-        answer *b = answers(1);
+        outcome *b = answers(1);
         j = job(i, 20, 2);
         run(&s, &j, 1, b);
         assert_int_equal(b->n, 2);
@@ -340,7 +340,7 @@ static void a_long_prompt_holds_up_no_short_one(void **state) {
 static void bad_numbers_end_their_own_request_only(void **state) {
     serve s;
     begin(&s, *state, 4, 256);
-    answer alone[4] = {0}, a[4] = {0}, b[4] = {0};
+    outcome alone[4] = {0}, a[4] = {0}, b[4] = {0};
     serve_job j[4];
     for (int32_t i = 0; i < 4; i++) {
         serve_job one = job(i, 6, 30);
@@ -368,17 +368,17 @@ static void bad_numbers_end_their_own_request_only(void **state) {
 
 /* ---- prefixes ---------------------------------------------------------------------------------------------------------------- */
 
-/* The conversation: 200 tokens, its answer of 70, then 10 more. */
-static serve_job turn(const answer *first, int32_t n_more) {
+/* The conversation: 200 tokens, its answer of 70, then 10 more; as a chat or as a bare text. */
+static serve_job turn(const outcome *first, int32_t n_more, bool chat) {
     serve_job j = job(7, 200, first ? 4 : 70);
     j.no_cache = false;
-    j.n_stable = 197;
+    j.n_stable = chat ? 197 : 0;
     if (!first) return j;
     j.prompt = realloc(j.prompt, (size_t)(270 + n_more) * sizeof *j.prompt);
     memcpy(j.prompt + 200, first->token, 70 * sizeof *j.prompt);
     for (int32_t i = 0; i < n_more; i++) j.prompt[270 + i] = i % TINY_BAD;
     j.n_prompt = 270 + n_more;
-    j.n_stable = j.n_prompt - 3;
+    j.n_stable = chat ? j.n_prompt - 3 : 0;
     return j;
 }
 
@@ -397,27 +397,45 @@ static void the_next_turn_evaluates_new_tokens_only(void **state) {
     fixture *f = *state;
     serve s;
     begin(&s, f, 2, 512);
-    answer a[1] = {0}, b[1] = {0}, fresh[1] = {0};
-    serve_job j = turn(NULL, 0);
+    outcome a[1] = {0}, b[1] = {0}, fresh[1] = {0};
+    serve_job j = turn(NULL, 0, true);
     run(&s, &j, 1, a);
     assert_int_equal(a->n, 70);
+    j = turn(a, 0, true); /* what the template would make of it */
+    serve_learn(&s, j.prompt, j.n_prompt);
+    free(j.prompt);
     wait_kept(&s, 269);
-    j = turn(a, 10);
+    j = turn(a, 10, true);
     run(&s, &j, 1, b);
     assert_int_equal(b->result.n_prompt, 280);
     assert_int_equal(b->result.n_cached, 256); /* the last multiple of 32 of 269 */
-    j = turn(a, 10);
+    j = turn(a, 10, true);
     j.no_cache = true;
     run(&s, &j, 1, fresh);
     assert_int_equal(fresh->result.n_cached, 0);
     assert_non_null(strstr(logged, "asks for no reuse"));
     same(b, fresh, 0);
-    j = turn(NULL, 0); /* the same again */
+    j = turn(NULL, 0, true); /* the same again */
     j.prompt[100] = (j.prompt[100] + 1) % TINY_BAD;
     run(&s, &j, 1, b);
     if (f->recurrent) assert_non_null(strstr(logged, "no recurrent state was kept there"));
     else assert_non_null(strstr(logged, "nothing that is kept goes on like tokens 96 to 127"));
     assert_int_equal(b->result.n_cached, f->recurrent ? 0 : 96);
+    serve_stats t;
+    serve_get_stats(&s, &t);
+    uint64_t before = t.slices;
+    int32_t kept = t.prefix.n_kept;
+    j = turn(a, 10, true); /* what is kept already is not evaluated again; new text is, but no slot waits for it */
+    serve_learn(&s, j.prompt, 256);
+    for (int32_t i = 0; i < 280; i++) j.prompt[i] = (i * 3 + 1) % TINY_BAD;
+    for (int i = 0; i < 40; i++) serve_learn(&s, j.prompt, 224); /* more than wait at a time: the oldest are dropped */
+    free(j.prompt);
+    wait_kept(&s, (kept + 7) * (int32_t)IE_PAGE);
+    usleep(20000);
+    serve_get_stats(&s, &t);
+    assert_in_range(t.learned, 3, 42);
+    assert_int_equal(t.slices, before);
+    assert_int_equal(t.prefix.n_kept, kept + 7);
     end(&s);
 }
 
@@ -429,8 +447,8 @@ static void prefixes_outlive_the_server(void **state) {
     char file[80];
     snprintf(file, sizeof file, "%s.prefixes", f->path);
     begin(&s, f, 2, 512);
-    answer a[1] = {0}, b[1] = {0}, c[1] = {0};
-    serve_job j = turn(NULL, 0);
+    outcome a[1] = {0}, b[1] = {0}, c[1] = {0};
+    serve_job j = turn(NULL, 0, false);
     run(&s, &j, 1, a);
     serve_sched_stop(s.sched);
     if (serve_sched_save(s.sched, file, UINT64_MAX, &n, &err)) fail_msg("%s", err.msg); /* the reply, too */
@@ -442,10 +460,10 @@ static void prefixes_outlive_the_server(void **state) {
     assert_int_equal(n, 8);
     assert_int_equal(more, n);
     s.sched = serve_sched_new(&s, ctx, &err);
-    j = turn(a, 10);
+    j = turn(a, 10, false);
     run(&s, &j, 1, b);
     assert_int_equal(b->result.n_cached, 256);
-    j = turn(a, 10);
+    j = turn(a, 10, false);
     j.no_cache = true;
     run(&s, &j, 1, c);
     same(b, c, 0);
