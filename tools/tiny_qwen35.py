@@ -122,9 +122,8 @@ def _tensors(w, s, rng):
         t.mat("output.weight", s.vocab, s.embd, 4.0)
 
 
-def build(spec, path, name="model", seed=1, keys=None, sections=None):
-    """Writes a model; equal arguments give equal bytes. keys, sections: metadata that replace the right ones."""
-    w = gguf_write.Gguf()
+def metadata(w, spec, name, keys=None, sections=None):
+    """All keys of a model; keys, sections: those that replace the right ones."""
     s = dataclasses.replace(spec, layers=spec.layers + spec.mtp)  # block_count counts the MTP layer
     tiny.metadata(w, s, name)
     extra = {"ssm.conv_kernel": 4, "ssm.state_size": s.state, "ssm.group_count": s.n_k, "ssm.time_step_rank": s.n_v,
@@ -136,6 +135,12 @@ def build(spec, path, name="model", seed=1, keys=None, sections=None):
         w.array("qwen35.attention.recurrent_layers", gguf_write.BOOL, recurrent(spec) + [False] * s.mtp)
     half = s.rope_dim // 2
     w.array("qwen35.rope.dimension_sections", gguf_write.I32, sections or [half - half // 3 * 2, half // 3, half // 3, 0])
+
+
+def build(spec, path, name="model", seed=1, keys=None, sections=None):
+    """Writes a model; equal arguments give equal bytes. keys, sections: see metadata."""
+    w = gguf_write.Gguf()
+    metadata(w, spec, name, keys, sections)
     _tensors(w, spec, np.random.default_rng([seed, *name.encode()]))
     w.write(path)
 

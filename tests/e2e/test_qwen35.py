@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gdn_chunk
+import hf_qwen35 as hf
 import ref_forward as ref
 import tiny_qwen35 as small
 from test_bits import LEVELS, dump, same
@@ -229,3 +230,23 @@ def test_trained_long_context(ie, trained):
                            env=env, timeout=900).stdout)["ppl"] for env in ({}, {"IE_GDN_CHUNK": "0"})]
     print("perplexity of positions 12,000 to 16,000 by segments and token by token:", r)
     assert np.isfinite(r).all() and abs(r[0] / r[1] - 1) < 2e-3
+
+
+# ---- transformers -----------------------------------------------------------------------------------------------------------
+
+VECTORS = json.loads((pathlib.Path(__file__).parents[1] / "vectors" / "qwen35_hf.json").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(VECTORS["models"]))
+def test_logits_of_transformers(ie, tmp_path, name):
+    """Random models, converted from Hugging Face's form, against the logits of transformers at the prompt's last position."""
+    spec, want = hf.MODELS[name], VECTORS["models"][name]
+    state = hf.random_state(spec)
+    assert hf.digest(state) == want["sha256"], "other random numbers than the vectors were made with"
+    hf.to_gguf(state, spec, tmp_path / "m.gguf", name)
+    for n in hf.LENGTHS:
+        ie.run(tmp_path / "m.gguf", "--tokens", ",".join(map(str, hf.prompt(spec, n))), "--n", 1, "-q", "--dump-logits", tmp_path / "d", env=F32)
+        row = ref.read_dump(tmp_path / "d")[2][n - 1]
+        error = np.abs(row - np.array(want["logits"][str(n)])).max()
+        print(f"{name}, {n} tokens: {error:.2e}")
+        assert error <= 1e-4
