@@ -36,8 +36,8 @@ def trained():
     return path
 
 
-def differ(ie, model, *options, other="hip"):
-    r = ie.run(*options, model, "cpu", other, program="tools/diff_backends", env=SIM, check=False, timeout=600)
+def differ(ie, model, *options, other="hip", env=None):
+    r = ie.run(*options, model, "cpu", other, program="tools/diff_backends", env={**SIM, **(env or {})}, check=False, timeout=600)
     assert r.returncode == 0, r.stdout + r.stderr
     return int(re.fullmatch(r"equal: (\d+) ops, \d+ tokens of \d+ sequences\n", r.stdout)[1])
 
@@ -53,6 +53,11 @@ def same_logits(ie, tmp_path, model, n, *options, env=None):
     want = dump(ie, tmp_path, model, "cpu", n)
     got = dump(ie, tmp_path, model, "hip", n, *options, env=env)
     assert want.count("\n") == 39 + n and got == want
+
+
+@pytest.mark.parametrize("switch, n, t", [("IE_TR_MIN=2", 18, 3), ("IE_TR_MIN=17", 32, 16), ("IE_GEMV_NOBATCH=1", 14, 7)])
+def test_kernels_of_several_tokens_by_switch(ie, tiny, switch, n, t):
+    differ(ie, tiny("q4_0"), "-n", n, "-t", t, env=dict([switch.split("=")]))
 
 
 @pytest.mark.parametrize("name", list(tiny_models.MODELS))

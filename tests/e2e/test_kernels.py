@@ -2,6 +2,7 @@
 kernels/instructions.txt."""
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -54,3 +55,26 @@ def test_the_check_notices(was, becomes, says):
     assert was in text
     r = check("-", input=text.replace(was, becomes))
     assert r.returncode == 1 and re.search(rf"^{says}$", r.stdout, re.M), r.stdout[:2000] + r.stderr
+
+
+# ---- NVIDIA ----
+
+PTX = BUILD / "ie_kernels.ptx"
+SEVERAL = re.compile(r"^\.visible \.entry (ie_gemv_\w+_t(?:8|16))\([^)]*\)[^\n]*\n(.*?)^\{(.*?)^\}", re.M | re.S)
+
+
+def test_ptx_of_several_tokens():
+    kernels = SEVERAL.findall(PTX.read_text())
+    assert len(kernels) == 24
+    for name, bounds, body in kernels:
+        assert bounds.split() == [".maxntid", "256", ".minnctapersm", "2"], name
+        assert "mma.sync.aligned.m16n8k" in body and "ldmatrix.sync" in body and "dp4a" not in body, name
+
+
+@pytest.mark.parametrize("name", ["ie_gemv_q4_k_t16", "ie_gemv_q6_k_t8", "ie_gemv_iq4_nl_t8"])
+def test_ptx_is_assembled(name):
+    ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if not ptxas:
+        pytest.skip("no ptxas (CUDA toolkit)")
+    r = subprocess.run([ptxas, "-arch=sm_80", "-v", "-e", name, PTX, "-o", os.devnull], capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0 and int(re.search(r"Used (\d+) registers", r.stderr)[1]) <= 128, r.stderr
