@@ -282,47 +282,70 @@ def chat_text(o):
     return "".join(c["delta"].get("content") or "" for c in o["choices"]) if "delta" in o["choices"][0] else o["choices"][0]["message"]["content"]
 
 
-# By endpoint: a request with a prompt and a limit, the text of an answer or a chunk.
-ENDPOINTS = {
-    "/v1/chat/completions": (lambda n: {**messages("Go on."), "max_tokens": n}, chat_text),
-    "/v1/completions": (lambda n: {"prompt": "Go on:", "max_tokens": n}, lambda o: o["choices"][0]["text"]),
-    "/completion": (lambda n: {"prompt": "Go on:", "n_predict": n}, lambda o: o["content"]),
-}
+def schema_const(text):
+    return {"type": "json_schema", "name": "it", "schema": {"const": text}}
 
 
-def both(s, path, n, **more):
-    """The text, whole; the stream must bring the same, without broken characters."""
-    body, text = ENDPOINTS[path]
-    request = {**body(n), "temperature": 0, **more}
-    whole = text(s.ok(path, request))
-    pieces = [text(json.loads(e)) for e in s.stream(path, request) if e != "[DONE]"]
-    assert "".join(pieces) == whole and "�" not in whole
-    return whole
+def response_text(o):
+    if o.get("object") == "response":
+        return o["output"][0]["content"][0]["text"]
+    return o["delta"] if o["type"] == "response.output_text.delta" else ""
 
 
-def exactly(text):
+def message_text(o):
+    if o["type"] == "message":
+        return "".join(b["text"] for b in o["content"])
+    return o["delta"].get("text", "") if o["type"] == "content_block_delta" else ""
+
+
+def grammar(text):
     return {"grammar": "root ::= " + json.dumps(text, ensure_ascii=False)}
+
+
+# By endpoint: a request with a limit of tokens, the text of an answer or an event, what forces a text, the name of stop strings.
+# Responses and messages have no grammar: a schema of one string forces that string in quotes.
+ENDPOINTS = {
+    "/v1/chat/completions": (lambda n: {**messages("Go on."), "max_tokens": n}, chat_text, grammar, "stop"),
+    "/v1/completions": (lambda n: {"prompt": "Go on:", "max_tokens": n}, lambda o: o["choices"][0]["text"], grammar, "stop"),
+    "/completion": (lambda n: {"prompt": "Go on:", "n_predict": n}, lambda o: o["content"], grammar, "stop"),
+    "/v1/responses": (lambda n: {"input": "Go on.", "max_output_tokens": n}, response_text, lambda t: {"text": {"format": schema_const(t)}}, None),
+    "/v1/messages": (lambda n: {**messages("Go on."), "max_tokens": n}, message_text, lambda t: {"output_config": {"format": schema_const(t)}},
+                     "stop_sequences"),
+}
+STOPPING = [path for path, e in ENDPOINTS.items() if e[3]]
+BIASED = ["/v1/chat/completions", "/v1/completions", "/completion"]
+
+
+def both(s, path, n, text=None, stop=None, **more):
+    """The text, whole; the stream must bring the same, without broken characters. text: the one that is to come."""
+    body, read, force, stop_name = ENDPOINTS[path]
+    request = {**body(n), "temperature": 0, **(force(text) if text else {}), **({stop_name: stop} if stop else {}), **more}
+    whole = read(s.ok(path, request))
+    events = [line.removeprefix("data: ") for e in s.stream(path, request) for line in e.splitlines() if line.startswith("data: ") or line[0] == "{"]
+    pieces = [read(json.loads(e)) for e in events]
+    assert "".join(pieces) == whole and "\ufffd" not in whole
+    return whole.removeprefix('"').removesuffix('"')
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_split_characters(smol, path):
     assert len(smol.ok("/tokenize", {"content": "\U0001F680"})["tokens"]) > 1  # else the test shows nothing
-    assert both(smol, path, 200, **exactly(EMOJI)) == EMOJI
+    assert both(smol, path, 200, EMOJI) == EMOJI
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@pytest.mark.parametrize("path", STOPPING)
 def test_stop_strings_over_tokens(smol, path):
     text = "Hello wonderful world, good morning"
-    assert both(smol, path, 60, **exactly(text), stop=["derful wor", "never"]) == "Hello won"
-    assert both(smol, path, 60, **exactly(text), stop=["morning!", "ful word", "x"]) == text  # near misses, one at the very end
-    assert both(smol, path, 60, **exactly(text), stop=["ld, good", "world, good night", "world, g"]) == "Hello wonderful "
-    assert both(smol, path, 200, **exactly(EMOJI), stop=["\U0001F680 ", "\U0001F680\U0001F469"]) == EMOJI[:4]  # begins inside a character's tokens
-    assert both(smol, path, 60, **exactly(text), stop="Hello") == ""
+    assert both(smol, path, 60, text, ["derful wor", "never"]) == "Hello won"
+    assert both(smol, path, 60, text, ["morning!", "ful word", "x"]) == text  # near misses, one at the very end
+    assert both(smol, path, 60, text, ["ld, good", "world, good night", "world, g"]) == "Hello wonderful "
+    assert both(smol, path, 200, EMOJI, ["\U0001F680 ", "\U0001F680\U0001F469"]) == EMOJI[:4]  # begins inside a character's tokens
+    assert both(smol, path, 60, text, ["Hello"]) == ""
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@pytest.mark.parametrize("path", BIASED)
 def test_the_limit_within_a_character(smol, path):
     """The first token of a rocket, forced by a bias, is no whole character: nothing comes out of it."""
     rocket = smol.ok("/tokenize", {"content": "\U0001F680"})["tokens"]
     assert both(smol, path, 1, logit_bias={str(rocket[0]): 100}) == ""
-    assert both(smol, path, 1, logit_bias={str(rocket[0]): 100}, stop=["\U0001F680"]) == ""
+    assert both(smol, path, 1, stop=["\U0001F680"], logit_bias={str(rocket[0]): 100}) == ""
