@@ -143,7 +143,7 @@ static void follow(completions *k, serve_stream *st) {
         if (ev.n_text && !ie_buf_add(&h->text, ev.text, ev.n_text, &err)) ok = false;
         if (h->probs && (ev.kind == SERVE_EV_PROMPT || ev.kind == SERVE_EV_TOKEN)) add_probs(k, h, &ev);
         if (ev.kind == SERVE_EV_DONE) h->result = ev.result;
-        if (k->stream && err.code) ok = false;
+        if (err.code) ok = false; /* the other choices are cancelled with the stream */
         if (k->stream && ok && ev.kind != SERVE_EV_PROMPT) {
             if (!begun) serve_sse_begin(k->c);
             begun = true;

@@ -24,7 +24,7 @@ typedef struct {
 /* The first dims numbers, of length 1 again. */
 static void shorten(float *v, int32_t dims) {
     double square = 0;
-    for (int32_t i = 0; i < dims; i++) square += (double)v[i] * (double)v[i];
+    for (int32_t i = 0; i < dims; i++) square = fma((double)v[i], (double)v[i], square);
     double scale = square > 0 ? 1 / sqrt(square) : 0;
     for (int32_t i = 0; i < dims; i++) v[i] = (float)((double)v[i] * scale);
 }

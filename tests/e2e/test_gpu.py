@@ -11,6 +11,7 @@ import pytest
 import make_tiny_gguf as tiny_models
 import tiny_qwen35
 from conftest import BUILD, ROOT, maker
+from serving import Server
 
 SIM = {"LD_LIBRARY_PATH": str(BUILD / "sim")}
 FIXTURES = pathlib.Path(os.environ.get("IE_FIXTURES", "/nonexistent"))
@@ -195,3 +196,15 @@ def test_stop_after(ie, qwen35):
         on = [ie.run(model, "--tokens", ",".join(map(str, range(20))), "--stop-after", op, "--backend", b, env=SIM).stdout for b in ("cpu", "hip")]
         assert on[0] == on[1] and on[0].startswith(f"op {op} of ") and "4 rows" in on[0].splitlines()[0] and len(on[0]) > 500
     assert ie.fails(model, "--tokens", "1", "--stop-after", 99999, "--backend", "hip", env=SIM).startswith("option --stop-after is 99999, the model's list has ops 0 to ")
+
+
+def test_embeddings(ie, tiny):
+    """Hidden states of the device: the CPU's bits in the decode order."""
+    class Place:  # where serving.Server finds programs and their environment
+        path, env = ie.path, {**ie.env, **SIM, "IE_PREFILL": "decode"}
+    got = {}
+    for backend in ("cpu", "hip"):
+        s = Server(Place, tiny("q4_1"), "--backend", backend, "--parallel", 1, "--ctx", 64, "--quiet")
+        got[backend] = [s.ok("/v1/embeddings", {"input": [int(i) for i in IDS.split(",")], "pooling": p})["data"] for p in ("mean", "last")]
+        s.stop()
+    assert got["cpu"] == got["hip"] and got["cpu"][0] != got["cpu"][1]

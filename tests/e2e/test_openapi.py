@@ -39,7 +39,11 @@ def bounded(node):
     more = {"maxLength": 200} if "string" in kinds else {}
     more |= {"maxItems": 5} if "array" in kinds else {}
     more |= {"maxProperties": 12} if "object" in kinds and "properties" not in node else {}
-    return {**more, **{k: bounded(v) for k, v in node.items()}}
+    few = {"n", "best_of"} & set(node.get("properties", {}))
+    node = {**more, **{k: bounded(v) for k, v in node.items()}}
+    for name in few:
+        node["properties"][name]["maximum"] = 4
+    return node
 
 
 def load():

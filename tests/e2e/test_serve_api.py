@@ -2,6 +2,7 @@
 import base64
 import json
 import re
+import signal
 import struct
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import gguf_write
 import make_tiny_gguf as make
 import ref_forward as ref
-from serving import QWEN35, Server
+from serving import QWEN35, Server, wait_until
 
 EMOJI = "ab\U0001F600 \U0001F680\U0001F469‍\U0001F680 café 日本 end"
 
@@ -270,6 +271,21 @@ def test_log_as_json(ie, tiny):
     request = [x for x in lines if x.get("path") == "/v1/models"]
     assert request and request[0]["status"] == 200 and request[0]["method"] == "GET" and request[0]["bytes"] > 50 and request[0]["ms"] >= 0
     assert ie.run(tiny("f32"), "--log-format", "xml", program="ie-serve", check=False).stderr.startswith("ie-serve: option --log-format")
+
+
+def test_the_end(ie, tiny):
+    """SIGTERM: what runs goes on, what is new gets 503; a second signal ends all of it."""
+    s = Server(ie, tiny("f32"), "--parallel", 1, "--ctx", 512, "--drain", 100)
+    body = json.dumps({"prompt": ["abc"] * 4, "max_tokens": 450, "ignore_eos": True, "stream": True, "n": 16, "cache_prompt": False}).encode()
+    request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    first = s.raw(request).makefile("rb")
+    assert b"200" in first.readline()
+    s.p.send_signal(signal.SIGTERM)
+    wait_until(lambda: s.get("/health")[0] == 503, "draining")
+    status, headers, _ = s.request("POST", "/v1/completions", {"prompt": "x"})
+    assert status == 503 and headers["Retry-After"] == "1"
+    err = s.stop()  # the second SIGTERM
+    assert "shutting down" in err and b"[DONE]" not in first.read().splitlines()[-3:]
 
 
 # ---- characters and stop strings over several tokens ----------------------------------------------------------------------------
