@@ -208,6 +208,15 @@ asan asan-build:
 tsan tsan-build:
 	@$(MAKE) --no-print-directory $(TSAN) $(@:tsan%=unit%)
 
+# The server under sanitizers, by the tests of faults.
+SERVE_TESTS := tests/e2e/test_serve_faults.py
+asan-serve-build:
+	@$(MAKE) --no-print-directory $(ASAN) $(BUILD)/asan/ie-serve
+tsan-serve-build:
+	@$(MAKE) --no-print-directory $(TSAN) $(BUILD)/tsan/ie-serve
+asan-serve tsan-serve: %-serve: %-serve-build
+	IE_BUILD=$(abspath $(BUILD))/$* $(PY) -m pytest -q $(SERVE_TESTS)
+
 FUZZ_SECONDS ?= 60
 # By clang, with coverage instrumentation.
 fuzz-build:
@@ -266,5 +275,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(FORMS:.o=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build tsan tsan-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
+.PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build asan-serve asan-serve-build tsan tsan-build tsan-serve tsan-serve-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

@@ -42,6 +42,7 @@ typedef struct conn {
     struct bufferevent *bev;
     struct evbuffer_cb_entry *cb, *out_cb;
     conn_state state;
+    struct request *r; /* while it is at work */
     bool close;  /* as soon as possible */
     int refused; /* status of an error that evhttp itself has answered with, 0 */
     bool replacing, lingers;
@@ -280,6 +281,7 @@ static void detach(request *r, bool lost) {
         r->c->state = CONN_IDLE;
         r->c->since = ie_now();
         r->c->bytes = 0;
+        r->c->r = NULL;
         r->c = NULL;
     }
     if (r->released) free_request(r);
@@ -301,10 +303,19 @@ static void on_complete(struct evhttp_request *ev, void *arg) {
     detach(r, false);
 }
 
-static void on_far_end_closed(evutil_socket_t fd, short what, void *arg) {
-    (void)fd, (void)what;
+/* While evhttp does not read, this does: a far end's closing shows as EV_CLOSED, a reset only as readable. Bytes of the next request that are
+ * there already stay there; then only closing is watched (and resets, by scan). */
+static void on_far_end(evutil_socket_t fd, short what, void *arg) {
     request *r = arg;
-    if (r->ev) evhttp_connection_free(r->evcon); /* calls on_close */
+    char one;
+    if (!r->ev) return;
+    ssize_t n = what & EV_CLOSED ? 0 : recv(fd, &one, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        evhttp_connection_free(r->evcon); /* calls on_close */
+        return;
+    }
+    if (n > 0) event_assign(r->watch, r->s->base, fd, EV_CLOSED, on_far_end, r);
+    event_add(r->watch, NULL);
 }
 
 static void on_drained(struct evhttp_connection *evcon, void *arg) {
@@ -487,13 +498,13 @@ static void on_request(struct evhttp_request *ev, void *arg) {
     struct bufferevent *bev = evhttp_connection_get_bufferevent(evcon);
     for (conn *c = s->conns; c && !r->c; c = c->next)
         if (c->bev == bev) r->c = c;
-    if (r->c) r->c->state = CONN_BUSY;
+    if (r->c) r->c->state = CONN_BUSY, r->c->r = r;
     r->pub.method = method_name(evhttp_request_get_command(ev));
     r->pub.began = ie_now();
     r->pub.number = ++s->numbers;
     evhttp_request_set_on_complete_cb(ev, on_complete, r);
     evhttp_connection_set_closecb(evcon, on_close, r);
-    r->watch = event_new(s->base, bufferevent_getfd(bev), EV_CLOSED, on_far_end_closed, r);
+    r->watch = event_new(s->base, bufferevent_getfd(bev), EV_READ | EV_CLOSED, on_far_end, r);
     if (r->watch) event_add(r->watch, NULL);
     const char *bad = NULL;
     if (!copy_in(r, ev, &bad)) {
@@ -572,6 +583,12 @@ static bool linger(conn *c, double now) {
     return (bufferevent_get_enabled(c->bev) & EV_READ) != 0; /* taken off at the far end's end */
 }
 
+static bool was_reset(const conn *c) {
+    int e = 0;
+    socklen_t n = sizeof e;
+    return !getsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_ERROR, &e, &n) && e;
+}
+
 static void scan(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     http_server *s = arg;
@@ -593,7 +610,8 @@ static void scan(evutil_socket_t fd, short what, void *arg) {
             free_conn(c);
             continue;
         }
-        if (expired(c, now, closing)) shutdown(bufferevent_getfd(c->bev), SHUT_RDWR); /* evhttp sees its end and frees it */
+        if (c->r && c->r->ev && was_reset(c)) evhttp_connection_free(c->r->evcon);
+        else if (expired(c, now, closing)) shutdown(bufferevent_getfd(c->bev), SHUT_RDWR); /* evhttp sees its end and frees it */
         at = &c->next;
     }
 }

@@ -289,6 +289,22 @@ def test_clients_vanish_in_each_phase(server, leave, stream):
     wait_until(lambda: server.metric("kv_pages_free") + server.metric("kv_pages_kept") == pages, "all pages are back")
 
 
+@pytest.mark.parametrize("behind", [b"", b"GET /health HTTP/1.1\r\n"], ids=["alone", "next request begun"])
+@pytest.mark.parametrize("leave", [socket.socket.close, reset], ids=["close", "reset"])
+def test_vanishing_is_noticed(ie, tiny, leave, behind):
+    """Not because the answer ends or cannot be written: the job is far from its end and says nothing."""
+    s = Server(ie, tiny("q8_0"), "--parallel", 2, "--ctx", 1048576, "--threads", 1, "--quiet")
+    try:
+        whole = post("/v1/completions", json.dumps({**LONG, "max_tokens": 1000000}).encode())
+        c = s.raw(whole + behind)
+        wait_until(lambda: s.metric("requests_processing") == 1, "it runs")
+        leave(c)
+        wait_until(lambda: s.metric("requests_processing") == 0, "it has been stopped")
+        assert s.metric("requests_cancelled_total") == 1
+    finally:
+        s.stop()
+
+
 # ---- a full queue ------------------------------------------------------------------------------------------------------------------------
 
 def test_full_queue(server):
@@ -298,7 +314,7 @@ def test_full_queue(server):
         healthy(server)
         answers = [j.result() for j in jobs]
     statuses = [a[0] for a in answers]
-    assert set(statuses) <= {200, 503} and statuses.count(200) >= 6
+    assert set(statuses) <= {200, 503} and statuses.count(200) >= 4
     for status, headers, text in answers:
         assert status == 200 or (headers["Retry-After"] and json.loads(text)["error"]["code"] == 503)
     idle(server)
