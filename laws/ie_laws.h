@@ -957,37 +957,36 @@ static inline int law_log_next(uint32_t base, uint32_t pos, uint32_t n, uint32_t
     return base <= next && next <= pos + n && pos + n - next <= IE_LOG_SLOTS && (decode == 0u || next == pos + 1u) &&
            (decode == 1u || next == base || next % IE_LOG_SLOTS == 0u);
 }
-/* A step over the log, seen from one of its rows (any): `held` is the position whose inputs the row holds. The state stands
- * at base, the log holds [base, base + kept) and the 3 positions before base; the step begins `back` positions before the
- * log's end. Every token that is replayed finds its own inputs, and afterwards the log holds what the next step may ask
- * for. */
+/* A step over the log, seen from one of its rows (any). The state stands at base, the log holds [base, base + kept) and the
+ * 3 positions before base; the step begins `back` positions before the log's end. Every token that is replayed finds its own
+ * inputs, and afterwards the log holds what the next step may ask for. `held` says whose inputs the row holds: 4 plus a
+ * position counted from base (0: nobody's). */
 static inline int law_log_replay(uint32_t base, uint32_t kept, uint32_t back, uint32_t n, uint32_t decode, uint32_t row) {
     if (kept > IE_LOG_SLOTS || back > kept || base >= LAW_MAX_POS - 1024u || decode > 1u) return LAW_OUT;
     if (n == 0u || n > (decode == 1u ? IE_DECODE_T : IE_MAX_T) || row >= IE_LOG_SLOTS + IE_LOG_TAPS) return LAW_OUT;
-    uint32_t held = 0xFFFFFFFFu, pos = base + kept - back, end = pos + n, next = ie_log_next(base, pos, n, decode), i;
+    uint32_t held = 0u, pos = kept - back, end = pos + n, next = ie_log_next(base, base + pos, n, decode) - base, i;
+    if (next > end || end - next > IE_LOG_SLOTS) return LAW_BROKEN;
     for (i = 0u; i < IE_LOG_SLOTS; i++)
-        if (i < kept && ie_log_slot(base + i) == row) held = base + i;
+        if (i < kept && ie_log_slot(base + i) == row) held = 4u + i;
     for (i = 1u; i < IE_LOG_TAPS; i++)
-        if (base >= i && ie_log_tap(base - i) == row) held = base - i;
+        if (base >= i && ie_log_tap(base - i) == row) held = 4u - i;
     /* the convolution reads the 3 before base; then the replayed ones are read, and kept in the ring if next comes soon */
     for (i = 1u; i < IE_LOG_TAPS; i++)
-        if (base >= i && ie_log_tap(base - i) == row && held != base - i) return LAW_BROKEN;
+        if (base >= i && ie_log_tap(base - i) == row && held != 4u - i) return LAW_BROKEN;
     for (i = 0u; i < IE_LOG_SLOTS; i++) {
-        uint32_t p = base + i;
-        if (p < pos && ie_log_slot(p) == row && held != p) return LAW_BROKEN;
-        if (p < pos && p < next && p + 3u >= next && ie_log_tap(p) == row) held = p;
+        if (i < pos && ie_log_slot(base + i) == row && held != 4u + i) return LAW_BROKEN;
+        if (i < pos && i < next && i + 3u >= next && ie_log_tap(base + i) == row) held = 4u + i;
     }
     /* the new ones: before next to the ring, from it on to their slots */
     uint32_t from = next < 3u || next - 3u < pos ? pos : next - 3u;
-    for (i = 0u; i < IE_LOG_SLOTS + 3u; i++) {
-        uint32_t p = from + i;
-        if (p < end && (p < next ? ie_log_tap(p) : ie_log_slot(p)) == row) held = p;
-    }
-    if (end - next > IE_LOG_SLOTS || end - from > IE_LOG_SLOTS + 3u) return LAW_BROKEN;
+    for (i = 0u; i < IE_LOG_SLOTS + 3u; i++)
+        if (from + i < end && (from + i < next ? ie_log_tap(base + from + i) : ie_log_slot(base + from + i)) == row)
+            held = 4u + from + i;
+    if (end - from > IE_LOG_SLOTS + 3u) return LAW_BROKEN;
     for (i = 0u; i < IE_LOG_SLOTS; i++)
-        if (next + i < end && ie_log_slot(next + i) == row && held != next + i) return LAW_BROKEN;
+        if (next + i < end && ie_log_slot(base + next + i) == row && held != 4u + next + i) return LAW_BROKEN;
     for (i = 1u; i < IE_LOG_TAPS; i++)
-        if (next >= i && ie_log_tap(next - i) == row && held != next - i) return LAW_BROKEN;
+        if (base + next >= i && ie_log_tap(base + next - i) == row && held != 4u + next - i) return LAW_BROKEN;
     return LAW_HOLDS;
 }
 
