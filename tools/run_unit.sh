@@ -17,8 +17,8 @@ for program in "$@"; do
     bare=$(grep '^\[  SKIPPED \]' "$out" | grep -vc 'test(s)')
     bad=$((bad / 2)) bare=$((bare / 2)) # cmocka names such a test where it happens and again in its summary
     [ $bare -gt "$skip" ] && skip=$bare
-    # died, failed without naming a test, or ran nothing
-    if [ $bad = 0 ] && { [ $code != 0 ] || [ "$ok" = 0 ]; }; then bad=1; fi
+    # died, failed without naming a test, or ran nothing and gave no reason
+    if [ $bad = 0 ] && { [ $code != 0 ] || [ $((ok + skip)) = 0 ]; }; then bad=1; fi
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
     if [ $bad != 0 ]; then
         cat "$out"
