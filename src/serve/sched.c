@@ -641,6 +641,8 @@ static void admit(serve_sched *d) {
         ie_error err;
         if (!j->p.no_cache && !ie_prefix_attach(d->c, i, j->token, j->p.n_prompt, &j->n_cached, &j->matched, &err)) j->done = j->n_cached;
         d->stats.cached_tokens += (uint64_t)j->n_cached;
+        d->stats.lookups += !j->p.no_cache;
+        d->stats.hits += j->n_cached > 0;
         if (!d->s->opts.quiet) log_reuse(d, j);
     }
 }

@@ -164,6 +164,7 @@ typedef struct {
 
 typedef struct {
     int n_waiting, n_slots, n_busy;
+    uint64_t lookups, hits; /* of the prefix cache: requests that asked it, and that found anything */
     uint64_t requests, rejected, cancelled, errors, prompt_tokens, cached_tokens, predicted_tokens, decode_steps, decode_tokens, slices;
     double prompt_s, predicted_s;
     serve_hist hist[SERVE_H_COUNT];

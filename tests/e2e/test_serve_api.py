@@ -235,8 +235,10 @@ def test_models_props_slots(small):
 def test_metrics(smol):
     """Prometheus' text format: every sample has a type; histograms are cumulative and add up."""
     n, tokens = smol.metric("requests_total"), smol.metric("time_between_tokens_seconds_count")
-    for _ in range(3):
-        smol.ok("/completion", {"prompt": "abc", "n_predict": 5, "ignore_eos": True})
+    lookups, hits = smol.metric("prefix_lookups_total"), smol.metric("prefix_hits_total")
+    for cache in (True, True, False):
+        smol.ok("/completion", {"prompt": "metrics of a text " * 20, "n_predict": 5, "ignore_eos": True, "cache_prompt": cache})
+    assert (smol.metric("prefix_lookups_total"), smol.metric("prefix_hits_total")) == (lookups + 2, hits + 1)
     types, samples = {}, {}
     for line in smol.get("/metrics")[1].decode().splitlines():
         if line.startswith("# TYPE "):
