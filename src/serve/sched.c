@@ -16,6 +16,8 @@
 #define UNREAD_MAX 256      /* events of a submission; beyond, its jobs pause */
 #define AGEING 0.5          /* a waiting prompt counts as shorter by so much of what could have been evaluated meanwhile */
 #define PROBS_ROWS 32       /* prompt tokens of a slice whose logits are all wanted */
+#define LONG_PROMPT 512      /* tokens left: beyond, its slices are short while others come and go */
+#define COMPANY_S 1.0        /* others: requests that got a slot since the prompt did, not longer ago than this */
 #define STATE_EVERY 1024    /* positions: recurrent states that are kept within prompts */
 #define SAVE_S 3.0           /* at the end, for replies that have not been evaluated again yet */
 #define PAUSE_NS 5000000    /* while all running requests wait for their readers */
@@ -62,6 +64,7 @@ struct serve_sched {
     job **slot; /* [n_slots]: slot i uses sequence i. Engine thread; read by others under the lock */
     int n_slots;
     double rate; /* prompt tokens a second */
+    double admitted; /* when a request got a slot last */
     serve_replies *replies;
     /* under lock */
     pthread_mutex_t lock;
@@ -437,12 +440,15 @@ static int32_t stable_end(const job *j) {
     return (j->p.n_stable ? j->p.n_stable : j->p.n_prompt - 1) / (int32_t)IE_PAGE * (int32_t)IE_PAGE;
 }
 
-/* Tokens of a slot for this slice, at most room: a part of a prompt ends at a multiple of 32, and where recurrent layers want a
+/* Tokens of a slot for this slice, at most room: a part of a prompt ends at a multiple of 32 (of 16, and takes a quarter of the time, for a
+ * long prompt while others come and go: a short request waits for the part under way before it has its own slice), and where recurrent layers want a
  * state to be kept: before the generation prompt, and where kept pages end without one. */
 static int32_t share(const serve_sched *d, const job *j, int32_t room) {
-    int32_t to = j->to, page = (int32_t)IE_PAGE;
+    int32_t to = j->to, page = (int32_t)IE_PAGE, end = page;
+    bool company = d->admitted > j->began && ie_now() - d->admitted < COMPANY_S;
+    if (company && to - j->done > LONG_PROMPT) end = (int32_t)IE_DECODE_T, room = room / 4 < end ? end : room / 4;
     if (j->p.prompt_probs && room > PROBS_ROWS) room = PROBS_ROWS; /* logits of every token */
-    if (to - j->done > room) to = (j->done + room) / page * page;
+    if (to - j->done > room) to = (j->done + room) / end * end;
     if (d->m->gdn.n_layer && !j->p.no_cache) {
         int32_t cut[2] = {stable_end(j), j->matched};
         for (int i = 0; i < 2; i++)
@@ -633,7 +639,7 @@ static void admit(serve_sched *d) {
         job *j = *best;
         *best = j->next;
         j->next = NULL;
-        j->began = now;
+        j->began = d->admitted = now;
         d->slot[i] = j;
         d->stats.n_waiting--;
         d->stats.n_busy++;
