@@ -3,7 +3,7 @@
  *
  *     build/tools/make_synth_gguf SHAPE MIX OUT.gguf [--seed N] [--layers N]
  *
- * MIX is a format for every matrix (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K .. Q6_K, IQ4_NL, IQ4_XS, F16, BF16) or Q4_K_M, the usual
+ * SHAPE: see the table. MIX is a format for every matrix (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K .. Q6_K, IQ4_NL, IQ4_XS, F16, BF16) or Q4_K_M, the usual
  * mixture (Q4_K; Q6_K for the output and for v and down of half the layers). A K format whose rows are no multiple of 256
  * falls back as llama.cpp's quantiser does (Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0 ...). The vocabulary is made up. */
 #include <math.h>
@@ -20,15 +20,20 @@ typedef struct {
     uint32_t layers, embd, ff, heads, kv, hd, vocab, ctx;
     float rope_base, eps;
     bool tied, bias, head_norm;
+    uint32_t n_k, n_v, interval, rope_dim; /* qwen35: key and value heads of 128 (GDN), every interval-th layer is full attention */
 } shape;
 
+enum { STATE = 128, TAPS = 4 };
+
 static const shape shapes[] = {
-    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 100000, 1e-5f, true, false, false},
-    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true, true, false},
-    {"qwen2.5-1.5b", "qwen2", 28, 1536, 8960, 12, 2, 128, 151936, 32768, 1e6f, 1e-6f, true, true, false},
-    {"qwen2.5-7b", "qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 32768, 1e6f, 1e-6f, false, true, false},
-    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true, false, true},
-    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 500000, 1e-5f, false, false, false},
+    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 100000, 1e-5f, true, false, false, 0, 0, 0, 0},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6f, 1e-6f, true, true, false, 0, 0, 0, 0},
+    {"qwen2.5-1.5b", "qwen2", 28, 1536, 8960, 12, 2, 128, 151936, 32768, 1e6f, 1e-6f, true, true, false, 0, 0, 0, 0},
+    {"qwen2.5-7b", "qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 32768, 1e6f, 1e-6f, false, true, false, 0, 0, 0, 0},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6f, 1e-6f, true, false, true, 0, 0, 0, 0},
+    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 500000, 1e-5f, false, false, false, 0, 0, 0, 0},
+    {"qwen3.5-0.8b", "qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7f, 1e-6f, true, false, true, 16, 16, 4, 64},
+    {"qwen3.8-27b", "qwen35", 64, 5120, 17408, 24, 4, 256, 248320, 262144, 1e7f, 1e-6f, false, false, true, 16, 48, 4, 64},
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
@@ -88,6 +93,37 @@ static void add(const char *name, uint32_t rows, uint32_t cols, const char *fmt)
 /* llama.cpp's Q4_K_M gives these layers the better format. */
 static bool more_bits(uint32_t i, uint32_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
 
+static void list_attention(const shape *s, uint32_t i, const char *base, const char *v) {
+    char n[64];
+#define L(tail) (snprintf(n, sizeof n, "blk.%u." tail, i), n)
+    add(L("attn_q.weight"), s->heads * s->hd * (s->interval ? 2 : 1), s->embd, base); /* qwen35: queries and gates */
+    add(L("attn_k.weight"), s->kv * s->hd, s->embd, base);
+    add(L("attn_v.weight"), s->kv * s->hd, s->embd, v);
+    if (s->bias) {
+        add(L("attn_q.bias"), 1, s->heads * s->hd, "F32");
+        add(L("attn_k.bias"), 1, s->kv * s->hd, "F32");
+        add(L("attn_v.bias"), 1, s->kv * s->hd, "F32");
+    }
+    if (s->head_norm) {
+        add(L("attn_q_norm.weight"), 1, s->hd, "F32");
+        add(L("attn_k_norm.weight"), 1, s->hd, "F32");
+    }
+    add(L("attn_output.weight"), s->embd, s->heads * s->hd, base);
+}
+
+static void list_delta_net(const shape *s, uint32_t i, const char *base, const char *v) {
+    char n[64];
+    add(L("attn_qkv.weight"), (2 * s->n_k + s->n_v) * STATE, s->embd, v);
+    add(L("attn_gate.weight"), s->n_v * STATE, s->embd, base);
+    add(L("ssm_beta.weight"), s->n_v, s->embd, base);
+    add(L("ssm_alpha.weight"), s->n_v, s->embd, base);
+    add(L("ssm_conv1d.weight"), (2 * s->n_k + s->n_v) * STATE, TAPS, "F32");
+    add(L("ssm_a"), 1, s->n_v, "F32");
+    add(L("ssm_dt.bias"), 1, s->n_v, "F32");
+    add(L("ssm_norm.weight"), 1, STATE, "F32");
+    add(L("ssm_out.weight"), s->embd, s->n_v * STATE, base);
+}
+
 static void list_tensors(const shape *s, const char *mix) {
     bool km = strcmp(mix, "Q4_K_M") == 0;
     const char *base = km ? "Q4_K" : mix, *better = km ? "Q6_K" : mix;
@@ -97,27 +133,15 @@ static void list_tensors(const shape *s, const char *mix) {
     if (!s->tied) add("output.weight", s->vocab, s->embd, better);
     for (uint32_t i = 0; i < s->layers; i++) {
         const char *v = more_bits(i, s->layers) ? better : base;
-#define L(tail) (snprintf(n, sizeof n, "blk.%u." tail, i), n)
+        bool linear = s->interval && (i + 1) % s->interval;
         add(L("attn_norm.weight"), 1, s->embd, "F32");
-        add(L("attn_q.weight"), s->heads * s->hd, s->embd, base);
-        add(L("attn_k.weight"), s->kv * s->hd, s->embd, base);
-        add(L("attn_v.weight"), s->kv * s->hd, s->embd, v);
-        if (s->bias) {
-            add(L("attn_q.bias"), 1, s->heads * s->hd, "F32");
-            add(L("attn_k.bias"), 1, s->kv * s->hd, "F32");
-            add(L("attn_v.bias"), 1, s->kv * s->hd, "F32");
-        }
-        if (s->head_norm) {
-            add(L("attn_q_norm.weight"), 1, s->hd, "F32");
-            add(L("attn_k_norm.weight"), 1, s->hd, "F32");
-        }
-        add(L("attn_output.weight"), s->embd, s->heads * s->hd, base);
-        add(L("ffn_norm.weight"), 1, s->embd, "F32");
+        (linear ? list_delta_net : list_attention)(s, i, base, v);
+        add(s->interval ? L("post_attention_norm.weight") : L("ffn_norm.weight"), 1, s->embd, "F32");
         add(L("ffn_gate.weight"), s->ff, s->embd, base);
         add(L("ffn_up.weight"), s->ff, s->embd, base);
         add(L("ffn_down.weight"), s->embd, s->ff, v);
-#undef L
     }
+#undef L
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
@@ -149,7 +173,7 @@ static void byte_char(uint32_t b, char out_[4]) {
 
 static void put_vocab(const shape *s) {
     kv_str("tokenizer.ggml.model", "gpt2");
-    kv_str("tokenizer.ggml.pre", "qwen2");
+    kv_str("tokenizer.ggml.pre", s->interval ? "qwen35" : "qwen2");
     put_str("tokenizer.ggml.tokens"), put32(9), put32(8), put64(s->vocab), n_kv++;
     for (uint32_t i = 0; i < s->vocab; i++) {
         char t[32];
@@ -175,8 +199,15 @@ static void put_header(const shape *s, const char *mix) {
     kv_u32(K("block_count"), s->layers), kv_u32(K("embedding_length"), s->embd), kv_u32(K("feed_forward_length"), s->ff);
     kv_u32(K("attention.head_count"), s->heads), kv_u32(K("attention.head_count_kv"), s->kv);
     kv_u32(K("attention.key_length"), s->hd), kv_u32(K("attention.value_length"), s->hd);
-    kv_u32(K("rope.dimension_count"), s->hd), kv_u32(K("context_length"), s->ctx), kv_u32(K("vocab_size"), s->vocab);
+    kv_u32(K("rope.dimension_count"), s->interval ? s->rope_dim : s->hd), kv_u32(K("context_length"), s->ctx), kv_u32(K("vocab_size"), s->vocab);
     kv_f32(K("rope.freq_base"), s->rope_base), kv_f32(K("attention.layer_norm_rms_epsilon"), s->eps);
+    if (s->interval) {
+        uint32_t third = s->rope_dim / 6, sections[4] = {s->rope_dim / 2 - 2 * third, third, third, 0};
+        kv_u32(K("ssm.conv_kernel"), TAPS), kv_u32(K("ssm.state_size"), STATE), kv_u32(K("ssm.group_count"), s->n_k);
+        kv_u32(K("ssm.time_step_rank"), s->n_v), kv_u32(K("ssm.inner_size"), s->n_v * STATE);
+        kv_u32(K("full_attention_interval"), s->interval);
+        put_str(K("rope.dimension_sections")), put32(9), put32(5), put64(4), put(sections, sizeof sections), n_kv++;
+    }
 #undef K
     put_vocab(s);
     uint64_t at = 0;
@@ -230,11 +261,12 @@ static void put_tensor(const tensor *t) {
     const format *f = t->f;
     uint64_t blocks = (uint64_t)t->rows * t->cols / f->len, bytes = blocks * f->bytes;
     bool norm = strstr(t->name, "norm") != NULL, bias = strstr(t->name, "bias") != NULL;
+    bool decay = strstr(t->name, "ssm_a") != NULL && t->rows == 1;
     float sd = 1 / sqrtf((float)t->cols);
     uint8_t b[256];
     for (uint64_t i = 0; i < blocks; i++) {
         if (f->len == 1) {
-            float x = norm ? 1 + 0.1f * gauss() : bias ? 0.1f * gauss() : sd * gauss();
+            float x = norm ? 1 + 0.1f * gauss() : decay ? -expf(gauss()) : bias ? 0.1f * gauss() : sd * gauss();
             uint32_t u;
             memcpy(&u, &x, 4);
             uint16_t h = f->type == 1 ? ie_f32_to_f16(x) : (uint16_t)(u >> 16);
