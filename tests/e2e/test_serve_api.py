@@ -181,16 +181,36 @@ def test_completions_refused(smol, body, word):
 
 # ---- infill ----------------------------------------------------------------------------------------------------------------
 
-def test_infill(ie, smol, tmp_path):
-    assert "fill in" in smol.post("/infill", {"input_prefix": "a", "input_suffix": "b"})[1]["error"]["message"]
-    spec, path, fim = make.MODELS["f32"], tmp_path / "fim.gguf", {"pre": 267, "suf": 268, "mid": 269, "sep": 270}
-    w = gguf_write.Gguf()
-    make.metadata(w, spec, "fim")
+class Renamed(gguf_write.Gguf):
+    """A vocabulary in which three unused tokens have the texts that published ones use for filling in."""
+    def strings(self, key, items):
+        texts = {f"<|unused{267 + i}|>": f"<|fim_{name}|>" for i, name in enumerate(("prefix", "suffix", "middle"))}
+        super().strings(key, [texts.get(t, t) for t in items])
+
+
+def fim_model(w, path, fim):
+    make.metadata(w, make.MODELS["f32"], "fim")
     for role, token in fim.items():
         w.u32(f"tokenizer.ggml.fim_{role}_token_id", token)
-    make._tensors(w, spec, np.random.default_rng(5))
+    make._tensors(w, make.MODELS["f32"], np.random.default_rng(5))
     w.write(path)
-    s = Server(ie, path, "--parallel", 2, "--quiet")
+    return path
+
+
+def test_infill_tokens_by_their_text(ie, tmp_path):
+    body, got = {"input_prefix": "def f(x):\n", "input_suffix": "\n", "n_predict": 12, "temperature": 0, "ignore_eos": True}, []
+    for w, fim in ((gguf_write.Gguf(), {"pre": 267, "suf": 268, "mid": 269}), (Renamed(), {})):
+        s = Server(ie, fim_model(w, tmp_path / "fim.gguf", fim), "--parallel", 1, "--quiet")
+        answer = s.ok("/infill", body)
+        got.append((answer["content"], answer["tokens_evaluated"]))
+        s.stop()
+    assert got[0] == got[1]
+
+
+def test_infill(ie, smol, tmp_path):
+    assert "fill in" in smol.post("/infill", {"input_prefix": "a", "input_suffix": "b"})[1]["error"]["message"]
+    fim = {"pre": 267, "suf": 268, "mid": 269, "sep": 270}
+    s = Server(ie, fim_model(gguf_write.Gguf(), tmp_path / "fim.gguf", fim), "--parallel", 2, "--quiet")
     try:
         def ids(text):
             return s.ok("/tokenize", {"content": text, "parse_special": False})["tokens"]
