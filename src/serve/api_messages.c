@@ -249,7 +249,9 @@ static void more(void *user, const answer_part *p, uint32_t index, bool first, c
     message *m = user;
     if (!m->stream) return;
     if (first) send(m, "content_block_start", json_pack("{s:i, s:o}", "index", (int)index, "content_block", block(p, "", 0)));
-    if (n) send(m, "content_block_delta", json_pack("{s:i, s:{s:s, s:o}}", "index", (int)index, "delta", "type", deltas[p->kind][0], deltas[p->kind][1], serve_json_text(s, n)));
+    if (!n) return;
+    json_t *delta = json_pack("{s:s, s:o}", "type", deltas[p->kind][0], deltas[p->kind][1], serve_json_text(s, n));
+    send(m, "content_block_delta", json_pack("{s:i, s:o}", "index", (int)index, "delta", delta));
 }
 
 static void done(void *user, const answer_part *p, uint32_t index) {

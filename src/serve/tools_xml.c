@@ -199,7 +199,9 @@ static const char *hard(const json_t *schema, int depth) {
         for (size_t i = 0; i < (depth ? N_INNER : N_EASY) && !ok; i++) ok = !strcmp(easy[i], key);
         if (!strcmp(key, "anyOf") && depth == 0) {
             ok = true;
-            json_array_foreach(v, k, branch) if (!found) found = hard(branch, depth + 1);
+            json_array_foreach(v, k, branch) {
+                if (!found) found = hard(branch, depth + 1);
+            }
         }
         if (!ok && !found) found = key;
     }
@@ -298,7 +300,7 @@ static void grammar(tool_grammar *g, const tool_style *style, const json_t *tool
     tool_put(g, "call ::= \"\\n\"? ");
     tool_put_literal(g, FUNCTION, strlen(FUNCTION));
     tool_put(g, " (");
-    json_array_foreach(tools, i, t) tool_put(g, "%sfn-%zu", i ? " | " : "", i);
+    for (i = 0; i < json_array_size(tools); i++) tool_put(g, "%sfn-%zu", i ? " | " : "", i);
     tool_put(g, ") ");
     tool_put_literal(g, FUNCTION_END "\n", strlen(FUNCTION_END) + 1);
     tool_put(g, " ");
@@ -308,7 +310,9 @@ static void grammar(tool_grammar *g, const tool_style *style, const json_t *tool
     tool_put_literal(g, PARAMETER, strlen(PARAMETER));
     tool_put(g, " [A-Za-z0-9_]+ \">\\n\" any-value \"\\n\"\n");
     tool_put_until(g, "any-value", "\n" PARAMETER_END, "\"\"", false);
-    json_array_foreach(tools, i, t) function_rule(g, i, json_object_get(t, "function"));
+    json_array_foreach(tools, i, t) {
+        function_rule(g, i, json_object_get(t, "function"));
+    }
 }
 
 const tool_style tool_style_xml = {.name = "xml", .shown = "<function=", .open = "<tool_call>", .close = "</tool_call>", .objects = true,
