@@ -219,13 +219,21 @@ asan-serve tsan-serve: %-serve: %-serve-build
 
 FUZZ_SECONDS ?= 60
 # By clang, with coverage instrumentation.
-fuzz-build:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
+fuzz-build: $(BUILD)/libie.a
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz FUZZ_LIB=$(BUILD)/libie.a CC=clang OPT=-O1 SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
 fuzz-targets: $(FUZZ)
 # What reads bytes from outside; the rest of the library need not be built for it.
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/text/chat.c,$(wildcard src/base.c src/pages.c src/prefix_read.c src/gguf*.c src/text/*.c src/gen/gr*.c src/gen/gbnf.c src/gen/schema*.c src/gen/matcher.c)))
 $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+# Requests of the server: its own files are instrumented, the rest of the library is the other build's. The model lies beside the program.
+FUZZ_LIB ?= $(BUILD)/libie.a
+FUZZ_SERVE := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/serve/main.c src/serve/http.c src/serve/http_refuse.c src/serve/sched.c src/serve/replies.c,$(wildcard src/serve/*.c)))
+$(BUILD)/fuzz_request: tests/fuzz/fuzz_request.c $(FUZZ_SERVE) $(FUZZ_LIB) | $(BUILD)/request.gguf
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_SERVE) $(FUZZ_LIB) $(LIBS)
+$(BUILD)/request.gguf: tools/make_tiny_gguf.py
+	@mkdir -p $(@D)
+	@$(PY) $< q8_0 $@
 fuzz: fuzz-build
 	@tools/run_fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
 
