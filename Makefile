@@ -68,9 +68,9 @@ kernels: $(GPU_CODE)
 $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
-# C has no launch bounds for this target: matrix kernels of several tokens get theirs here, 128 registers, so that a unit holds two of
-# their workgroups at least.
-PTX_BOUNDS := /entry ie_gemv_.*_t\(8\|16\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
+# C has no launch bounds for this target: matrix kernels of several tokens and attention of several heads get theirs here, 128 registers, so
+# that a unit holds two of their workgroups at least.
+PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split\|copy\)_[0-9]*\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_NVIDIA) -S -o $@.s kernels/ie_kernels.c && sed '$(PTX_BOUNDS)' $@.s > $@ && rm $@.s

@@ -55,6 +55,8 @@ typedef struct {
     uint32_t rows, cols, nblk, x_ld, y_ld;
     uint32_t t0, n; /* tokens that are wanted: t0 .. n - 1 */
     uint32_t waves; /* that share out a tile's segments: 4 or 8 */
+    uint32_t ahead; /* units that a wave asks the L2 cache for beyond the one under way; gemv_stream.c: units of its ring */
+    uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's to the next */
 } ie_abi_gemv;
 
 typedef struct {
@@ -125,11 +127,12 @@ typedef struct {
     IE_PTR(uint32_t) count; /* [IE_ABI_T][n_head], zero between launches */
     ie_abi_out out;
     ie_abi_pages pages;
-    uint64_t group_inv;
+    uint64_t group_inv, shares_inv;
     uint32_t q_ld, n_head, n_kv, hd, q_stride, gated, window;
     uint32_t t0, nt;        /* tokens of this launch */
     uint32_t parts;         /* partials that there is room for, of a query */
     uint32_t spw;           /* ie_attn_kv: partials of a workgroup */
+    uint32_t hpw, shares;   /* ie_attn_split: query heads of a workgroup, workgroups of a KV head */
     uint32_t group;         /* query heads of a KV head */
     float scale;
 } ie_abi_attn;

@@ -34,43 +34,71 @@ IE_INLINE void head_norm(IE_LDS float *x, IE_GLOBAL const float *w, uint32_t hd,
     for (uint32_t i = ie_lane(); i < hd; i += 32u) x[i] = x[i] * r * w[i];
 }
 
-IE_INLINE void rotate(IE_LDS float *x, IE_GLOBAL const float *cs, uint32_t half, uint32_t neox) {
-    for (uint32_t i = ie_lane(); i < half; i += 32u) {
-        uint32_t i0 = neox ? i : 2u * i, i1 = neox ? i + half : 2u * i + 1u;
-        float c = cs[2u * i], s = cs[2u * i + 1u], x0 = x[i0], x1 = x[i1];
-        x[i0] = ie_fma(x0, c, -(x1 * s));
-        x[i1] = ie_fma(x0, s, x1 * c);
+/* One pair of values. */
+IE_INLINE void pair(IE_LDS float *x, uint32_t i, float c, float s, uint32_t half, uint32_t neox) {
+    uint32_t i0 = neox ? i : 2u * i, i1 = neox ? i + half : 2u * i + 1u;
+    float x0 = x[i0], x1 = x[i1];
+    x[i0] = ie_fma(x0, c, -(x1 * s));
+    x[i1] = ie_fma(x0, s, x1 * c);
+}
+
+/* cs: the lane's first pairs (c, s) of the table at `table`. */
+#define ROPE_PRE 4u
+IE_INLINE void rotate(IE_LDS float *x, IE_GLOBAL const float *table, const float *cs, uint32_t half, uint32_t neox) {
+#pragma unroll
+    for (uint32_t k = 0u; k < ROPE_PRE; k++) {
+        uint32_t i = ie_lane() + 32u * k;
+        if (i < half) pair(x, i, cs[2u * k], cs[2u * k + 1u], half, neox);
     }
+    for (uint32_t i = ie_lane() + 32u * ROPE_PRE; i < half; i += 32u) pair(x, i, table[2u * i], table[2u * i + 1u], half, neox);
 }
 
 IE_KERNEL(32) ie_rope_kv(ie_abi_rope a) {
     static IE_LDS_VAR float x[1024 + 8];
-    uint32_t head = ie_wg_x(), t = ie_wg_y(), hd = a.hd, hdp = ie_head_pad(hd), lane = ie_lane();
-    if (t >= a.batch->n) return;
-    uint32_t pos = a.batch->pos[t];
+    uint32_t head = ie_wg_x(), t = ie_wg_y(), hd = a.hd, hdp = ie_head_pad(hd), lane = ie_lane(), pos = a.batch->pos[t];
     bool is_kv = head >= a.n_head;
     uint64_t k_at = (uint64_t)a.n_head * a.q_stride + (uint64_t)(head - a.n_head) * hd;
-    IE_GLOBAL float *row = a.x + (uint64_t)t * a.x_ld, *from = row + (is_kv ? k_at : (uint64_t)head * a.q_stride);
-    IE_GLOBAL const float *norm = is_kv ? a.k_norm : a.q_norm;
-    for (uint32_t i = lane; i < hdp; i += 32u) x[i] = i < hd ? from[i] : 0.0f;
+    IE_GLOBAL float *row = a.x + (uint64_t)t * a.x_ld, *from = row + (is_kv ? k_at : (uint64_t)head * a.q_stride), *v_from = from + (uint64_t)a.n_kv * hd;
+    IE_GLOBAL const float *norm = is_kv ? a.k_norm : a.q_norm, *table = a.rope + (uint64_t)pos * a.half * 2u;
+    float cs[2u * ROPE_PRE];
+    ie_dep_go();
+#pragma unroll
+    for (uint32_t k = 0u; k < ROPE_PRE; k++) {
+        uint32_t i = lane + 32u * k;
+        cs[2u * k] = i < a.half ? table[2u * i] : 0.0f, cs[2u * k + 1u] = i < a.half ? table[2u * i + 1u] : 0.0f;
+    }
+    ie_dep_wait();
+    if (t >= a.batch->n) return;
+    IE_GLOBAL uint16_t *k = is_kv ? page_at(&a.pages, a.batch->seq[t], ie_page_of(pos), head - a.n_head, hdp) : 0, *v = k + hdp * IE_PAGE;
+    uint32_t slot = ie_slot_of(pos);
+    for (uint32_t i0 = 0u; i0 < hdp; i0 += 256u) { /* loads first; two values a lane of V */
+        float e[8], w[8];
+#pragma unroll
+        for (uint32_t j = 0u; j < 8u; j++) {
+            uint32_t i = i0 + lane + 32u * j, d = i0 + 64u * (j / 2u) + 2u * lane + j % 2u;
+            e[j] = i < hd ? from[i] : 0.0f;
+            w[j] = is_kv && d < hd ? v_from[d] : 0.0f;
+        }
+#pragma unroll
+        for (uint32_t j = 0u; j < 8u; j++)
+            if (i0 + lane + 32u * j < hdp) x[i0 + lane + 32u * j] = e[j];
+        if (!is_kv) continue;
+#pragma unroll
+        for (uint32_t j = 0u; j < 4u; j++) {
+            uint32_t d = i0 + 64u * j + 2u * lane;
+            if (d < hdp) *(IE_GLOBAL uint32_t *)(v + ie_v_elem(slot, d, hdp)) = ie_f16_put2(w[2u * j], w[2u * j + 1u]);
+        }
+    }
     if (norm) head_norm(x, norm, hd, a.eps);
     ie_barrier();
-    rotate(x, a.rope + (uint64_t)pos * a.half * 2u, a.half, a.neox);
+    rotate(x, table, cs, a.half, a.neox);
     ie_barrier();
     if (!is_kv) {
         if (norm || a.half)
             for (uint32_t i = lane; i < hd; i += 32u) from[i] = x[i];
         return;
     }
-    uint32_t slot = ie_slot_of(pos);
-    IE_GLOBAL uint16_t *k = page_at(&a.pages, a.batch->seq[t], ie_page_of(pos), head - a.n_head, hdp), *v = k + hdp * IE_PAGE;
-    from += (uint64_t)a.n_kv * hd;
-    for (uint32_t d = 2u * lane; d < hdp; d += 64u) {
-        uint32_t kk = ie_f16_put2(x[d], x[d + 1u]);
-        uint32_t vv = ie_f16_put2(d < hd ? from[d] : 0.0f, d + 1u < hd ? from[d + 1u] : 0.0f);
-        *(IE_GLOBAL uint32_t *)(k + ie_k_elem(slot, d)) = kk;
-        *(IE_GLOBAL uint32_t *)(v + ie_v_elem(slot, d, hdp)) = vv;
-    }
+    for (uint32_t d = 2u * lane; d < hdp; d += 64u) *(IE_GLOBAL uint32_t *)(k + ie_k_elem(slot, d)) = ie_f16_put2(x[d], x[d + 1u]);
 }
 
 /* ---- parts that the attention kernels share ---------------------------------------------------------------------------- */
@@ -125,42 +153,55 @@ IE_INLINE IE_GLOBAL float *part_at(const ie_abi_attn *a, uint32_t t, uint32_t he
         result = ((acc_[0] + acc_[4]) + (acc_[2] + acc_[6])) + ((acc_[1] + acc_[5]) + (acc_[3] + acc_[7]));                  \
     } while (0)
 
-/* Joins n partials of a query for the dimensions 32 slice + lane, slices [s0, s0 + NS), and writes them. */
-IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n, uint32_t s0, const uint32_t NS) {
+/* Writes 32 dimensions of a query's result, slice s, from their sum and the sum of weights; d = 32 s + lane. */
+IE_INLINE void put_slice(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t s, float o, float inv) {
+    const uint32_t hd = a->hd, d = s * 32u + ie_lane();
+    float y = o * inv;
+    if (a->gated) y = y * ie_sigmoid(d < hd ? query_at(a, t, head)[hd + d] : 0.0f);
+    if (a->out.y && d < hd) a->out.y[(uint64_t)t * a->out.y_ld + head * hd + d] = y;
+    if (!a->out.q8) return; /* heads are whole blocks then */
+    if (ie_q8_put(ie_out_block(&a->out, t, head * hd / IE_BLOCK + s), y) && ie_lane() == 0u) ie_atomic_max(&a->out.batch->bad, a->out.bad);
+}
+
+/* Joins n partials of a query for slices [s0, s0 + NS), and writes them. LOADS partials are under way at once. */
+IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n, uint32_t s0, const uint32_t NS, const uint32_t LOADS) {
     const uint32_t lane = ie_lane(), hd = a->hd, size = ie_attn_part_size(hd), hdp = ie_head_pad(hd);
     IE_GLOBAL const float *part = part_at(a, t, head, 0u);
-    float top = -__builtin_inff(), sum = 0.0f, o[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    for (uint32_t k = lane; k < n; k += 32u) {
+    float m0 = lane < n ? part[lane * size + hdp] : -__builtin_inff(), l0 = lane < n ? part[lane * size + hdp + 1u] : 0.0f;
+    float top = m0, sum = 0.0f, o[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    for (uint32_t k = lane + 32u; k < n; k += 32u) {
         float m = part[k * size + hdp];
         top = m > top ? m : top;
     }
     top = ie_wave_max(top);
     for (uint32_t k0 = 0u; k0 < n; k0 += 32u) { /* weights of 32 partials at once */
         uint32_t k = k0 + lane < n ? k0 + lane : n - 1u, left = n - k0 < 32u ? n - k0 : 32u;
-        float w = ie_exp(part[k * size + hdp] - top), l = part[k * size + hdp + 1u];
-        for (uint32_t i = 0u; i < left; i++) {
-            float wi = ie_readlanef(w, i);
-            sum = ie_fma(ie_readlanef(l, i), wi, sum);
-            IE_GLOBAL const float *from = part + (k0 + i) * size;
+        float w = ie_exp((k0 ? part[k * size + hdp] : m0) - top), l = k0 ? part[k * size + hdp + 1u] : l0;
+        for (uint32_t i = 0u; i < left; i += LOADS) {
+            float x[32];
 #pragma unroll
-            for (uint32_t s = 0u; s < NS; s++) {
-                uint32_t d = (s0 + s) * 32u + lane;
-                o[s] = ie_fma(from[d < hdp ? d : 0u], wi, o[s]);
+            for (uint32_t j = 0u; j < LOADS; j++) {
+                IE_GLOBAL const float *from = part + (k0 + (i + j < left ? i + j : i)) * size;
+#pragma unroll
+                for (uint32_t s = 0u; s < NS; s++) {
+                    uint32_t d = (s0 + s) * 32u + lane;
+                    x[j * NS + s] = from[d < hdp ? d : 0u];
+                }
+            }
+#pragma unroll
+            for (uint32_t j = 0u; j < LOADS; j++) {
+                if (i + j >= left) break;
+                float wi = ie_readlanef(w, i + j);
+                sum = ie_fma(ie_readlanef(l, i + j), wi, sum);
+#pragma unroll
+                for (uint32_t s = 0u; s < NS; s++) o[s] = ie_fma(x[j * NS + s], wi, o[s]);
             }
         }
     }
     float inv = ie_div(1.0f, sum);
-    IE_GLOBAL const float *gate = query_at(a, t, head) + hd;
 #pragma unroll
-    for (uint32_t s = 0u; s < NS; s++) {
-        uint32_t d = (s0 + s) * 32u + lane;
-        if ((s0 + s) * 32u >= hd) break;
-        float y = o[s] * inv;
-        if (a->gated) y = y * ie_sigmoid(d < hd ? gate[d] : 0.0f);
-        if (a->out.y && d < hd) a->out.y[(uint64_t)t * a->out.y_ld + head * hd + d] = y;
-        if (!a->out.q8) continue; /* heads are whole blocks then */
-        if (ie_q8_put(ie_out_block(&a->out, t, head * hd / IE_BLOCK + s0 + s), y) && lane == 0u) ie_atomic_max(&a->out.batch->bad, a->out.bad);
-    }
+    for (uint32_t s = 0u; s < NS; s++)
+        if ((s0 + s) * 32u < hd) put_slice(a, t, head, s0 + s, o[s], inv);
 }
 
 /* ---- a partial by a workgroup: a wave a page, then a lane a dimension ---------------------------------------------------- */
@@ -169,6 +210,7 @@ IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n,
 typedef struct {
     float e[IE_FOLD_PAGES][IE_PAGE];
     float top[IE_FOLD_PAGES], c[IE_FOLD_PAGES], sum[IE_FOLD_PAGES];
+    float all; /* the partial's maximum */
 } soft;
 
 /* Scores and page maxima of partial k: s of the lane's position on page 8 k + wave; its page's slots [*lo, *hi). */
@@ -222,63 +264,278 @@ IE_INLINE float part_sum(const IE_LDS soft *f, view v, uint32_t k) {
     return l;
 }
 
-IE_KERNEL(256) ie_attn_split(ie_abi_attn a) {
-    static IE_LDS_VAR soft f;
-    static IE_LDS_VAR uint32_t last;
-    uint32_t head = ie_wg_x(), t = a.t0 + ie_wg_y(), hdp = ie_head_pad(a.hd), lo, hi;
-    if (t >= a.out.batch->n) return;
-    view v = view_of(&a, t);
-    uint32_t k = view_k0(v) + ie_wg_z(), n = view_k1(v) - view_k0(v), rel = k - view_k0(v);
-    if (k >= view_k1(v)) return;
-    float s = part_scores(&a, v, t, head, k, &f, &lo, &hi);
-    ie_barrier();
-    float m = part_soft(&f, s, lo < hi);
-    ie_barrier();
-    IE_GLOBAL float *to = part_at(&a, t, head, rel);
-    uint32_t d = 2u * ie_tid(), kv = ie_div_inv(head, a.group_inv), seq = a.out.batch->seq[t];
-    if (d < hdp) { /* two dimensions a lane */
-        float o0 = 0.0f, o1 = 0.0f;
-        for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) {
-            uint32_t page = ie_part_page(k) + p, i = slot_lo(v, page), end = slot_hi(v, page);
-            if (i >= end) continue;
-            IE_GLOBAL const uint16_t *vp = page_at(&a.pages, seq, page, kv, hdp) + hdp * IE_PAGE + d;
-            float c = f.c[p];
-            o0 *= c, o1 *= c;
-            for (; i + 16u <= end; i += 16u) {
-                uint32_t x[16];
+/* ---- a partial of several query heads that share keys and values, by a workgroup ---------------------------------------- */
+
+/* Heads of HD dimensions, up to SPLIT_HEADS of them: a wave scores a page for all heads with its keys in registers; then two dimensions of
+ * one head a lane. */
+#define SPLIT_HEADS(HD) (2u * 256u / (HD))
+typedef struct {
+    IE_GLOBAL const float *q; /* of head 0 */
+    view v;
+    uint32_t t, kv, head, n; /* heads head .. head + n - 1 */
+    uint32_t k, page0;       /* the partial, its first page */
+} split;
+
+IE_INLINE IE_GLOBAL const uint16_t *split_page(const ie_abi_attn *a, const split *s, uint32_t number) {
+    return a->pages.kv + number * a->pages.page_stride + (uint64_t)s->kv * ie_head_pad(a->hd) * 2u * IE_PAGE;
+}
+
+/* The lane's position of page p of the partial: 16 bytes of keys of chunks c0 .. of 8 dimensions. */
+IE_INLINE void split_keys(const ie_abi_attn *a, IE_GLOBAL const uint16_t *page, uint32_t c0, const uint32_t N, ie_u4 *k) {
+    uint32_t chunks = ie_head_pad(a->hd) / 8u;
 #pragma unroll
-                for (uint32_t j = 0u; j < 16u; j++) x[j] = *(IE_GLOBAL const uint32_t *)(vp + (i + j) * hdp);
+    for (uint32_t c = 0u; c < N; c++) k[c] = ie_load16(page + ((c0 + c < chunks ? c0 + c : 0u) * IE_PAGE + ie_lane()) * 8u);
+}
+
+/* Adds chunks c0 .. c0 + N - 1, of n that there are, of the dot products with H queries: q in LDS, [head][HD], zeros beyond the head. */
+IE_INLINE void split_dots(const IE_LDS float *q, uint32_t n, uint32_t c0, const uint32_t N, const uint32_t HD, const uint32_t H, const ie_u4 *k,
+                          float acc[][8]) {
 #pragma unroll
-                for (uint32_t j = 0u; j < 16u; j++) {
-                    float e = f.e[p][i + j];
-                    o0 = ie_fma(e, ie_f16_lo(x[j]), o0), o1 = ie_fma(e, ie_f16_hi(x[j]), o1);
-                }
-            }
-            for (; i < end; i++) {
-                uint32_t x = *(IE_GLOBAL const uint32_t *)(vp + i * hdp);
-                float e = f.e[p][i];
-                o0 = ie_fma(e, ie_f16_lo(x), o0), o1 = ie_fma(e, ie_f16_hi(x), o1);
-            }
+    for (uint32_t c = 0u; c < N; c++) {
+        if (c0 + c >= n) continue;
+#pragma unroll
+        for (uint32_t h = 0u; h < H; h++) {
+            float x[8];
+            ie_u4 lo = ie_lds16(q + h * HD + (c0 + c) * 8u), hi = ie_lds16(q + h * HD + (c0 + c) * 8u + 4u);
+            x[0] = ie_f32_of(lo.x), x[1] = ie_f32_of(lo.y), x[2] = ie_f32_of(lo.z), x[3] = ie_f32_of(lo.w);
+            x[4] = ie_f32_of(hi.x), x[5] = ie_f32_of(hi.y), x[6] = ie_f32_of(hi.z), x[7] = ie_f32_of(hi.w);
+            DOT8(acc[h], x, k[c]);
         }
-        to[d] = o0, to[d + 1u] = o1;
     }
-    if (ie_tid() == 0u) to[hdp] = m, to[hdp + 1u] = part_sum(&f, v, k);
+}
+
+/* 16 rows of V of a page, from row i on, dimensions d and d + 1. */
+IE_INLINE void split_values(IE_GLOBAL const uint16_t *v, uint32_t hdp, uint32_t i, uint32_t *x) {
+#pragma unroll
+    for (uint32_t j = 0u; j < 16u; j++) x[j] = *(IE_GLOBAL const uint32_t *)(v + (i + j) * hdp);
+}
+IE_INLINE void split_values_lds(const IE_LDS uint32_t *v, uint32_t hdp, uint32_t i, uint32_t *x) {
+#pragma unroll
+    for (uint32_t j = 0u; j < 16u; j++) x[j] = v[(i + j) * (hdp / 2u)];
+}
+/* Adds them for the rows of [lo, hi). */
+IE_INLINE void split_add(const uint32_t *x, const IE_LDS float *e, uint32_t i, uint32_t lo, uint32_t hi, float *o) {
+    bool all = lo <= i && i + 16u <= hi;
+#pragma unroll
+    for (uint32_t j = 0u; j < 16u; j++) {
+        if (!all && (i + j < lo || i + j >= hi)) continue;
+        float w = e[i + j];
+        o[0] = ie_fma(w, ie_f16_lo(x[j]), o[0]), o[1] = ie_fma(w, ie_f16_hi(x[j]), o[1]);
+    }
+}
+
+/* The workgroup has left its heads' partials in memory; who comes last joins them, a wave 64 dimensions of a head. */
+IE_INLINE void split_join(const ie_abi_attn *a, const split *s, IE_LDS uint32_t *last) {
+    uint32_t n = view_k1(s->v) - view_k0(s->v), each = (a->hd + 63u) / 64u, h = 0u, i = ie_wave();
+    IE_GLOBAL uint32_t *count = a->count + s->t * a->n_head + s->head;
     ie_barrier();
-    IE_GLOBAL uint32_t *count = a.count + t * a.n_head + head;
     if (ie_tid() == 0u) {
         ie_release();
-        last = ie_atomic_add(count, 1u) + 1u == n;
+        *last = ie_atomic_add(count, 1u) + 1u == n;
     }
     ie_barrier();
-    if (!last) return;
+    if (!*last) return;
     ie_acquire();
     if (ie_tid() == 0u) *count = 0u;
-    if (ie_wave() * 32u < a.hd) join(&a, t, head, n, ie_wave(), 1u);
+    for (;; i += 8u) {
+        while (i >= each) i -= each, h++;
+        if (h >= s->n) break;
+        join(a, s->t, s->head + h, n, 2u * i, 2u, 16u);
+    }
 }
+
+/* LDS of a workgroup. */
+typedef struct {
+    IE_LDS float *q;         /* [head][HD], then the heads' outputs */
+    IE_LDS soft *f;          /* [head] */
+    IE_LDS uint32_t *number; /* of the partial's pages in the pool */
+    IE_LDS uint32_t *last;   /* whether this workgroup joins */
+    IE_LDS uint64_t *arrived; /* COPY: of each page's values, which lie in v [page][32][hdp] */
+    IE_LDS uint32_t *v;
+} split_lds;
+
+#if IE_COPIES
+IE_INLINE void split_copy(const split_lds *l, IE_GLOBAL const uint16_t *page, uint32_t p, uint32_t hdp) {
+    ie_arrive_expect(l->arrived + p, hdp * IE_PAGE * 2u);
+    ie_copy(l->v + p * hdp * (IE_PAGE / 2u), page + hdp * IE_PAGE, hdp * IE_PAGE * 2u, l->arrived + p);
+}
+#define split_arrived(l, p) ie_arrive_wait((l)->arrived + (p), 0u)
+IE_INLINE void split_ready(const split_lds *l) {
+    if (ie_tid() < IE_FOLD_PAGES) ie_arrive_new(l->arrived + ie_tid());
+    ie_arrive_ready();
+    ie_barrier();
+}
+#else
+#define split_copy(l, page, p, hdp) ((void)0)
+#define split_arrived(l, p) ((void)0)
+#define split_ready(l) ((void)0)
+#endif
+
+/* H: heads that the registers have room for, at least a->hpw. COPY: the card copies values to LDS while scores are computed. */
+IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32_t HD, const uint32_t H, const bool COPY) {
+    const uint32_t NK = HD / 8u < 16u ? HD / 8u : 16u, lane = ie_lane(), wave = ie_wave(), tid = ie_tid(), hd = a->hd, hdp = ie_head_pad(hd);
+    IE_GLOBAL const ie_abi_batch *b = a->out.batch;
+    IE_LDS float *q = l->q;
+    IE_LDS soft *f = l->f;
+    split s = {.t = a->t0 + ie_wg_y()};
+    ie_dep_go();
+    s.kv = ie_div_inv(ie_wg_x(), a->shares_inv);
+    uint32_t share = ie_wg_x() - s.kv * a->shares, seq = b->seq[s.t];
+    s.head = s.kv * a->group + share * a->hpw, s.n = a->group - share * a->hpw < a->hpw ? a->group - share * a->hpw : a->hpw;
+    if (H == 1u) s.n = 1u;
+    s.v = view_of(a, s.t);
+    s.k = view_k0(s.v) + ie_wg_z(), s.page0 = ie_part_page(s.k);
+    bool mine = s.t < b->n && s.k < view_k1(s.v), early = false;
+    uint32_t p0 = 0u, p1 = 0u, lo = 0u, hi = 0u; /* pages that are seen; slots of this wave's */
+    ie_u4 k[16];
+    IE_GLOBAL const uint16_t *page = a->pages.kv;
+    if (COPY && mine) split_ready(l);
+    if (mine) {
+        uint32_t first = ie_page_of(s.v.lo), end = ie_page_of(s.v.hi - 1u) + 1u;
+        p0 = first > s.page0 ? first - s.page0 : 0u, p1 = end - s.page0 < IE_FOLD_PAGES ? end - s.page0 : IE_FOLD_PAGES;
+        IE_GLOBAL const uint32_t *table = a->pages.table + ie_table_at(seq, s.page0, a->pages.per_seq);
+        if (!COPY && tid >= p0 && tid < p1) l->number[tid] = table[tid];
+        if (wave >= p0 && wave < p1) {
+            lo = slot_lo(s.v, s.page0 + wave), hi = slot_hi(s.v, s.page0 + wave);
+            page = split_page(a, &s, table[wave]);
+            early = b->n == 1u && s.page0 + wave + 1u < end; /* older steps have written it */
+            if (!COPY && lane == 0u) ie_ahead(page, hdp * 2u * IE_PAGE * 2u);
+            if (COPY && early && lane == 0u) split_copy(l, page, wave, hdp);
+            if (early) split_keys(a, page, 0u, NK, k);
+        }
+    }
+    ie_dep_wait();
+    if (!mine) return;
+    if (COPY && lo < hi && !early && lane == 0u) split_copy(l, page, wave, hdp);
+    if (lo < hi && !early) split_keys(a, page, 0u, NK, k);
+    float qv[2]; /* H * HD is at most 512 */
+#pragma unroll
+    for (uint32_t j = 0u; j < 2u; j++) {
+        uint32_t i = tid + 256u * j;
+        qv[j] = i < s.n * HD && i % HD < hd ? query_at(a, s.t, s.head + i / HD)[i % HD] : 0.0f;
+    }
+#pragma unroll
+    for (uint32_t j = 0u; j < 2u; j++)
+        if (tid + 256u * j < s.n * HD) q[tid + 256u * j] = qv[j];
+    uint32_t slot = tid / (HD / 2u), d = 2u * (tid % (HD / 2u));
+    bool has = slot < s.n && d < hdp;
+    uint32_t va[16], vb[16];
+    ie_barrier();
+    IE_GLOBAL const uint16_t *v = page;
+    if (!COPY) v = split_page(a, &s, l->number[p0]) + hdp * IE_PAGE + (has ? d : 0u);
+    if (!COPY && has) split_values(v, hdp, 0u, va); /* the first values are on their way, too */
+    float score[SPLIT_HEADS(64u)];
+    if (lo < hi) {
+#pragma unroll
+        for (uint32_t h0 = 0u; h0 < H; h0 += 4u) { /* four heads' sums in registers at a time */
+            const uint32_t n = H < 4u ? H : 4u;
+            float acc[4][8];
+#pragma unroll
+            for (uint32_t h = 0u; h < n; h++)
+#pragma unroll
+                for (uint32_t j = 0u; j < 8u; j++) acc[h][j] = 0.0f;
+            if (hdp == HD) split_dots(q + h0 * HD, 2u * NK, 0u, NK, HD, n, k, acc);
+            else split_dots(q + h0 * HD, hdp / 8u, 0u, NK, HD, n, k, acc);
+            if (HD > 128u) { /* all its heads are one such group */
+                split_keys(a, page, NK, NK, k);
+                split_dots(q, hdp / 8u, NK, NK, HD, n, k, acc);
+            }
+#pragma unroll
+            for (uint32_t h = 0u; h < n; h++) {
+                float *x = acc[h];
+                float sum = ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+                score[h0 + h] = lane >= lo && lane < hi ? sum * a->scale : -__builtin_inff();
+            }
+        }
+    } else {
+#pragma unroll
+        for (uint32_t h = 0u; h < H; h++) score[h] = -__builtin_inff();
+    }
+#pragma unroll
+    for (uint32_t h = 0u; h < H; h++) {
+        if (h >= s.n) continue;
+        float top = ie_wave_max(score[h]);
+        if (lane == 0u) f[h].top[wave] = top;
+    }
+    ie_barrier();
+#pragma unroll
+    for (uint32_t h = 0u; h < H; h++) {
+        if (h >= s.n) continue;
+        float m = part_soft(&f[h], score[h], lo < hi);
+        if (tid == 0u) f[h].all = m;
+    }
+    ie_barrier();
+    float o[2] = {0.0f, 0.0f};
+    if (has) {
+        const IE_LDS soft *fh = &f[slot];
+        for (uint32_t p = p0; p < p1; p++) {
+            uint32_t from = slot_lo(s.v, s.page0 + p), to = slot_hi(s.v, s.page0 + p);
+            const IE_LDS uint32_t *at = l->v + (COPY ? p * hdp * (IE_PAGE / 2u) + d / 2u : 0u);
+            float c = fh->c[p];
+            if (COPY) {
+                split_arrived(l, p);
+                split_values_lds(at, hdp, 0u, va);
+            }
+            o[0] *= c, o[1] *= c;
+            if (COPY && to > 16u) split_values_lds(at, hdp, 16u, vb);
+            if (!COPY && to > 16u) split_values(v, hdp, 16u, vb);
+            split_add(va, fh->e[p], 0u, from, to, o);
+            if (!COPY && p + 1u < p1) {
+                v = split_page(a, &s, l->number[p + 1u]) + hdp * IE_PAGE + d;
+                split_values(v, hdp, 0u, va);
+            }
+            if (to > 16u) split_add(vb, fh->e[p], 16u, from, to, o);
+        }
+    }
+    /* the heads' sums: of a single partial they are the result (its weight is 1), else to memory */
+    uint32_t parts = view_k1(s.v) - view_k0(s.v);
+    if (parts == 1u) {
+        if (has) q[slot * HD + d] = ie_fma(o[0], 1.0f, 0.0f), q[slot * HD + d + 1u] = ie_fma(o[1], 1.0f, 0.0f);
+        ie_barrier();
+        uint32_t slices = HD / 32u;
+        for (uint32_t i = wave; i < s.n * slices; i += 8u) {
+            uint32_t h = i / slices;
+            float inv = ie_div(1.0f, ie_fma(part_sum(&f[h], s.v, s.k), 1.0f, 0.0f));
+            if (i % slices * 32u < hd) put_slice(a, s.t, s.head + h, i % slices, q[i * 32u + lane], inv);
+        }
+        return;
+    }
+    if (has) {
+        IE_GLOBAL float *to = part_at(a, s.t, s.head + slot, s.k - view_k0(s.v));
+        to[d] = o[0], to[d + 1u] = o[1];
+        if (d == 0u) to[hdp] = f[slot].all, to[hdp + 1u] = part_sum(&f[slot], s.v, s.k);
+    }
+    split_join(a, &s, l->last);
+}
+
+#define ATTN_SPLIT(NAME, HD, H, COPY) \
+    IE_KERNEL(256) ie_attn_##NAME##_##HD(ie_abi_attn a) { \
+        static IE_LDS_VAR float q[(H) * HD##u]; \
+        static IE_LDS_VAR soft f[H]; \
+        static IE_LDS_VAR uint32_t number[IE_FOLD_PAGES], last; \
+        SPLIT_COPIES \
+        const split_lds l = {.q = q, .f = f, .number = number, .last = &last, .arrived = arrived, .v = values}; \
+        attn_split(&a, &l, HD##u, H, COPY); \
+    }
+#define SPLIT_COPIES IE_LDS uint64_t *arrived = 0; IE_LDS uint32_t *values = 0;
+ATTN_SPLIT(one, 64, 1u, false)
+ATTN_SPLIT(one, 128, 1u, false)
+ATTN_SPLIT(one, 256, 1u, false)
+ATTN_SPLIT(split, 64, SPLIT_HEADS(64u), false)
+ATTN_SPLIT(split, 128, SPLIT_HEADS(128u), false)
+ATTN_SPLIT(split, 256, SPLIT_HEADS(256u), false)
+#if IE_COPIES
+#undef SPLIT_COPIES
+#define SPLIT_COPIES static IE_LDS_VAR uint64_t arrived[IE_FOLD_PAGES]; IE_LDS uint32_t *values = ie_lds_more;
+ATTN_SPLIT(copy, 64, SPLIT_HEADS(64u), true)
+ATTN_SPLIT(copy, 128, SPLIT_HEADS(128u), true)
+ATTN_SPLIT(copy, 256, SPLIT_HEADS(256u), true)
+#endif
 
 /* ---- all partials by one workgroup --------------------------------------------------------------------------------------- */
 
 IE_KERNEL(256) ie_attn(ie_abi_attn a) {
+    ie_dep();
     static IE_LDS_VAR soft f;
     uint32_t head = ie_wg_x(), t = a.t0 + ie_wg_y(), hd = a.hd, hdp = ie_head_pad(hd), lo, hi;
     if (t >= a.out.batch->n) return;
@@ -386,12 +643,13 @@ IE_INLINE void kv_part(const ie_abi_attn *a, const kv_query *u, uint32_t k, cons
     if (ie_readlane(done, 0u) != n) return;
     ie_acquire();
     if (lane == 0u) *count = 0u;
-    join(a, u->t, u->head, n, 0u, DPL);
+    join(a, u->t, u->head, n, 0u, DPL, 16u / DPL);
 }
 
 IE_INLINE void attn_kv(const ie_abi_attn *a, IE_LDS uint32_t *kv, const uint32_t DPL) {
     const uint32_t tid = ie_tid(), hdp = ie_head_pad(a->hd), group = a->group, words = hdp * IE_PAGE; /* of a page's K and V */
     const uint32_t kv_head = ie_wg_x(), share = ie_wg_z();
+    ie_dep();
     IE_GLOBAL const ie_abi_batch *b = a->out.batch;
     uint32_t n_tok = b->n > a->t0 ? b->n - a->t0 : 0u, n_pairs = (n_tok < a->nt ? n_tok : a->nt) * group;
     uint32_t pair = ie_wg_y() * IE_ATTN_PAIRS, end = pair + IE_ATTN_PAIRS < n_pairs ? pair + IE_ATTN_PAIRS : n_pairs;
@@ -444,6 +702,7 @@ IE_KERNEL(256) ie_attn_kv_256(ie_abi_attn a) {
 /* ---- IE_ATTN=check ----------------------------------------------------------------------------------------------------------- */
 
 IE_KERNEL(32) ie_attn_diff(ie_abi_diff a) {
+    ie_dep();
     float diff = 0.0f, size = 0.0f;
     for (uint32_t d = ie_lane(); d < a.hd; d += 32u) {
         float x = a.a[(uint64_t)ie_wg_y() * a.a_ld + ie_wg_x() * a.hd + d], y = a.b[(uint64_t)ie_wg_y() * a.b_ld + ie_wg_x() * a.hd + d];

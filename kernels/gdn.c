@@ -66,6 +66,7 @@ IE_INLINE void keep(const conv *c, uint32_t pos, bool logged) {
 }
 
 IE_KERNEL(32) ie_conv(ie_abi_delta a) {
+    ie_dep();
     if (ie_wg_y() >= a.step->n) return;
     conv c = {.a = &a, .b = a.step->block[ie_wg_y()], .head = ie_wg_x(), .n = a.hd / 32u};
     c.ch = (2u * a.n_k + a.n_v) * a.hd, c.row = c.ch + 2u * a.n_v;
@@ -167,6 +168,7 @@ IE_INLINE void delta(const ie_abi_delta *a, const ie_abi_gdn_block *b, uint32_t 
 IE_INLINE float gated(float o, float r, float w, float z) { return o * r * w * ie_silu(z); }
 
 IE_KERNEL(128) ie_gdn1(ie_abi_delta a) {
+    ie_dep();
     static IE_LDS_VAR float out[IE_ABI_T * 128u];
     if (ie_wg_y() >= a.step->n) return;
     const ie_abi_gdn_block b = a.step->block[ie_wg_y()];
@@ -190,6 +192,7 @@ IE_KERNEL(128) ie_gdn1(ie_abi_delta a) {
 
 /* Any head size: lane = value dimension, the state's 32 columns in LDS. */
 IE_KERNEL(32) ie_gdn(ie_abi_delta a) {
+    ie_dep();
     static IE_LDS_VAR float s[IE_GDN_HD_MAX * 32u];
     if (ie_wg_y() >= a.step->n) return;
     const ie_abi_gdn_block b = a.step->block[ie_wg_y()];
@@ -219,6 +222,7 @@ IE_KERNEL(32) ie_gdn(ie_abi_delta a) {
 }
 
 IE_KERNEL(32) ie_gnorm(ie_abi_delta a) {
+    ie_dep();
     uint32_t head = ie_wg_x(), t = ie_wg_y(), lane = ie_lane(), n = a.hd / 32u;
     if (t >= a.out.batch->n) return;
     IE_GLOBAL const float *row = a.x + (uint64_t)t * a.x_ld, *o = row + (2u * a.n_k + head) * a.hd;

@@ -8,7 +8,7 @@
  * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
- * 4 KB a token of a group. Registers: budgets.txt. */
+ * 4 KB a token of a group; NVIDIA: 4 KB of activations. Registers: budgets.txt. */
 #include "gpu.h"
 #include "ie_layout.h"
 
@@ -103,11 +103,11 @@ BLOCK(iq4_xs) {
 IE_INLINE void field(words at, uint32_t n, uint32_t r, uint32_t *out) {
 #pragma unroll
     for (uint32_t w = 0; w + 4u <= n; w += 4u) {
-        ie_u4 v = ie_load16(at + ie_field_lm(0, w + 4u, w, r));
+        ie_u4 v = ie_weights16(at + ie_field_lm(0, w + 4u, w, r));
         out[w] = v.x, out[w + 1u] = v.y, out[w + 2u] = v.z, out[w + 3u] = v.w;
     }
 #pragma unroll
-    for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = at[ie_field_lm(0, n, w, r)];
+    for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = ie_weights4(at + ie_field_lm(0, n, w, r));
 }
 
 /* The headers of unit i of a tile whose rows have nblk blocks. */
@@ -132,15 +132,16 @@ IE_INLINE void fetch(ie_gpu_format f, words tile, uint32_t i, uint32_t nblk, uin
         if (b < nb) fetch_block(f, at, b, r, u);
 }
 
+/* Asks the L2 cache for whole units i .. i + n - 1 as far as there are. */
+IE_INLINE void l2_ahead(ie_gpu_format f, words tile, uint32_t i, uint32_t n, uint32_t whole) {
+    uint32_t unit = ie_gpu_unit_words(f), to = i + n < whole ? i + n : whole;
+    if (i < to && ie_lane() == 0u) ie_ahead(tile + ie_tile_words(i, unit), (to - i) * unit * 4u);
+}
+
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
-IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const uint32_t *at, float acc) {
-    uint32_t x[IE_Q8_WORDS];
-#pragma unroll
-    for (uint32_t e = 0; e < 13u; e += 4u) {
-        ie_u4 v = *(IE_SCALAR const ie_u4 *)(at + e);
-        x[e] = v.x, x[e + 1u] = v.y, x[e + 2u] = v.z, x[e + 3u] = v.w;
-    }
+/* Adds a block to a row's sum; x: the Q8 block of the activations. */
+IE_INLINE float add_block(kind k, int32_t bias, const block *o, const uint32_t *x, float acc) {
     float da = ie_f32_of(x[IE_Q8_D]);
     int32_t dot;
     if (k == K_DOT || k == K_DOT_MIN) {
@@ -158,10 +159,21 @@ IE_INLINE float add_block(kind k, int32_t bias, const block *o, IE_SCALAR const 
     return acc;
 }
 
-IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum) {
+/* What a row's sum ends with. */
+typedef struct {
+    float bias, res;
+} ends;
+IE_INLINE ends ends_of(const ie_abi_gemv *a, uint32_t row, uint32_t t) {
+    ends e = {0.0f, 0.0f};
+    if (row >= a->rows) return e;
+    if (a->bias) e.bias = a->bias[row];
+    if (a->res) e.res = a->res[(uint64_t)t * a->y_ld + row];
+    return e;
+}
+IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum, ends e) {
     if (row >= a->rows) return;
-    if (a->bias) sum = sum + a->bias[row];
-    if (a->res) sum = a->res[(uint64_t)t * a->y_ld + row] + sum;
+    if (a->bias) sum = sum + e.bias;
+    if (a->res) sum = e.res + sum;
     a->y[(uint64_t)t * a->y_ld + row] = sum;
 }
 
@@ -171,6 +183,40 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum) {
  * blocks follow each other. */
 IE_INLINE IE_SCALAR const uint32_t *q8_block(const ie_abi_gemv *a, uint32_t nt, uint32_t t0, uint32_t b) {
     return (IE_SCALAR const uint32_t *)a->x + (uint64_t)ie_q8_at(t0, b, a->nblk, ie_q8_group(nt)) * IE_Q8_WORDS;
+}
+
+/* The Q8 blocks of a unit: in memory, or (one token, IE_UNIFORM_LDS) in the wave's part of LDS, the next unit's on their way there in
+ * registers, 16 bytes a lane. */
+#define UNIT_X (IE_GPU_UNIT * IE_Q8_WORDS)
+#define IN_LDS(NT) (IE_UNIFORM_LDS && (NT) == 1u)
+typedef struct {
+    IE_SCALAR const uint32_t *at;
+    IE_LDS uint32_t *lds;
+    ie_u4 next;
+} unit_x;
+
+/* Unit i will be next. */
+IE_INLINE void x_fetch(const ie_abi_gemv *a, unit_x *x, uint32_t nt, uint32_t i, uint32_t nblk) {
+    if (IN_LDS(nt) && ie_lane() / 4u < ie_gpu_unit_blocks(i, nblk))
+        x->next = ie_load16(a->x + (uint64_t)ie_q8_at(ie_wg_y(), i * IE_GPU_UNIT + ie_lane() / 4u, nblk, 1u) * IE_Q8_WORDS + ie_lane() % 4u * 4u);
+}
+/* Unit i, which was fetched, is the present one. */
+IE_INLINE void x_take(const ie_abi_gemv *a, unit_x *x, uint32_t nt, uint32_t i) {
+    if (!IN_LDS(nt)) {
+        x->at = q8_block(a, nt, ie_wg_y() * nt, i * IE_GPU_UNIT);
+        return;
+    }
+    ie_wave_sync(); /* the unit before has been used */
+    ie_lds_put16(x->lds + 4u * ie_lane(), x->next);
+    ie_wave_sync();
+}
+/* Words of the present unit from `from` on, a block's. */
+IE_INLINE void x_block(const unit_x *x, uint32_t nt, uint32_t from, uint32_t *out) {
+#pragma unroll
+    for (uint32_t e = 0; e < 13u; e += 4u) {
+        ie_u4 v = IN_LDS(nt) ? ie_lds16(x->lds + from + e) : *(IE_SCALAR const ie_u4 *)(x->at + from + e);
+        out[e] = v.x, out[e + 1u] = v.y, out[e + 2u] = v.z, out[e + 3u] = v.w;
+    }
 }
 
 /* Where a wave stands: its tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
@@ -185,9 +231,20 @@ IE_INLINE place where(const ie_abi_gemv *a) {
     return p;
 }
 
+/* A row's sum from its segments', `step` floats apart. */
+IE_INLINE float seg_sum(const IE_LDS float *s, uint32_t step, uint32_t nseg) {
+    float v[IE_MAX_SEGS], sum;
+#pragma unroll
+    for (uint32_t k = 0; k < IE_MAX_SEGS; k++) v[k] = k < nseg ? s[k * step] : 0.0f;
+    sum = v[0];
+#pragma unroll
+    for (uint32_t k = 1; k < IE_MAX_SEGS; k++) sum = k < nseg ? sum + v[k] : sum;
+    return sum;
+}
+
 /* The segments' sums of a workgroup's tiles, NT tokens: [tile][segment][token][row]. Each wave has left its own; the tile's waves add
- * them up, a token each in turn. */
-IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t nt, const place *p) {
+ * them up, a token each in turn. first: what a single token's sum ends with, if IN_LDS. */
+IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t nt, const place *p, ends first) {
     ie_barrier();
     uint32_t r = ie_lane();
     if (p->tile < ie_ntiles(a->rows))
@@ -195,10 +252,9 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
             uint32_t t = ie_wg_y() * nt + i;
             if (t >= a->n) break;
             if (t < a->t0) continue;
-            const IE_LDS float *s = sums + (p->slot * IE_MAX_SEGS * nt + i) * 32u + r;
-            float sum = s[0];
-            for (uint32_t k = 1; k < p->nseg; k++) sum = sum + s[k * nt * 32u];
-            put(a, p->tile * IE_TILE_ROWS + r, t, sum);
+            float sum = seg_sum(sums + (p->slot * IE_MAX_SEGS * nt + i) * 32u + r, nt * 32u, p->nseg);
+            uint32_t row = p->tile * IE_TILE_ROWS + r;
+            put(a, row, t, sum, IN_LDS(nt) ? first : ends_of(a, row, t));
         }
 }
 
@@ -212,33 +268,48 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
 #define USE(F, NT, KIND, BIAS) \
     block o; \
     block_##F(&u, b, &o); \
-    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) \
-        acc[t] = add_block(KIND, BIAS, &o, x + (b * ie_q8_group(NT) + t) * IE_Q8_WORDS, acc[t]);
+    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) { \
+        uint32_t q[IE_Q8_WORDS]; \
+        x_block(&x, NT, (b * ie_q8_group(NT) + t) * IE_Q8_WORDS, q); \
+        acc[t] = add_block(KIND, BIAS, &o, q, acc[t]); \
+    }
 
-/* ROW: the format's row of ie_layout.h. Whole units: when a block has been used, its registers take the same block of the next unit, so that
- * most of a unit is under way at any time, and no load waits for a later one: no guard may stand there. Then the last whole unit, and one
- * that is not. */
+/* ROW: the format's row of ie_layout.h. The first unit is asked for before the launches before this one are through. Whole units: when a block
+ * has been used, its registers take the same block of the next unit, so that most of a unit is under way at any time, and no load waits for a
+ * later one: no guard may stand there; the L2 cache is asked for a.ahead units more. Then the last whole unit, and one that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
         static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * (NT) * 32u]; \
+        static IE_LDS_VAR uint32_t xs[IN_LDS(NT) ? IE_WG_WAVES * UNIT_X : 1u]; \
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
+        ends first = {0.0f, 0.0f}; \
+        ie_dep_go(); \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
             words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
             uint32_t i = ie_seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(ie_seg_begin(p.seg1, nblk)), end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
             uint32_t whole = i1 < nblk / IE_GPU_UNIT ? i1 : nblk / IE_GPU_UNIT; \
             float acc[NT] = {0}; \
             unit u; \
+            unit_x x = {.lds = xs + (IN_LDS(NT) ? ie_wave() * UNIT_X : 0u)}; \
             if (i < whole) { \
                 fetch_head(ROW, tile, i, nblk, r, &u.h); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) \
                     fetch_block(ROW, tile + ie_tile_words(i, ie_gpu_unit_words(ROW)), b, r, &u); \
+                l2_ahead(ROW, tile, i + 1u, a.ahead, whole); \
+            } \
+            ie_dep_wait(); \
+            x_fetch(&a, &x, NT, i, nblk); \
+            if (IN_LDS(NT) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
+            if (i < whole) { \
                 for (; i + 1u < whole; i++) { \
                     words at = tile + ie_tile_words(i + 1u, ie_gpu_unit_words(ROW)); \
                     heads next; \
+                    x_take(&a, &x, NT, i); \
                     fetch_head(ROW, tile, i + 1u, nblk, r, &next); \
+                    x_fetch(&a, &x, NT, i + 1u, nblk); \
+                    l2_ahead(ROW, tile, i + 1u + a.ahead, a.ahead != 0u, whole); \
                     ie_keep_order(); \
-                    IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
                     _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                         USE(F, NT, KIND, BIAS) \
                         fetch_block(ROW, at, b, r, &u); \
@@ -247,7 +318,8 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
                     SEGMENT_END(NT) \
                     u.h = next; \
                 } \
-                IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
+                x_take(&a, &x, NT, i); \
+                if (i + 1u < i1) x_fetch(&a, &x, NT, i + 1u, nblk); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                     USE(F, NT, KIND, BIAS) \
                     ie_keep_order(); \
@@ -258,19 +330,23 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
             if (i < i1) { \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
                 fetch(ROW, tile, i, nblk, r, &u); \
-                IE_SCALAR const uint32_t *x = q8_block(&a, NT, ie_wg_y() * (NT), i * IE_GPU_UNIT); \
+                x_take(&a, &x, NT, i); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                     if (b >= nb) break; \
                     USE(F, NT, KIND, BIAS) \
                 } \
                 SEGMENT_END(NT) \
             } \
+        } else { /* fewer segments than waves */ \
+            ie_dep_wait(); \
+            if (IN_LDS(NT) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
         } \
-        tile_put(&a, sums, NT, &p); \
+        tile_put(&a, sums, NT, &p, first); \
     }
 
 #define EMBED(F, KIND, BIAS, ROW) \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \
+        ie_dep(); \
         uint32_t t = ie_wg_y(), i = ie_lane(), row = (uint32_t)a.batch->token[t], nblk = ie_nblk(a.n), nb = ie_gpu_unit_blocks(ie_wg_x(), nblk); \
         words at = a.w + (uint64_t)(row / IE_TILE_ROWS) * ie_gpu_tile_words(ROW, nblk); \
         unit u; \
@@ -324,6 +400,9 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
         const place p = where(&a); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         const uint32_t per = row_##F.per; \
+        ie_dep(); \
+        ends first = {0.0f, 0.0f}; \
+        if (IN_LDS(1u) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
         if (p.tile < ie_ntiles(a.rows)) { \
             words at = a.w + (uint64_t)p.tile * ie_gpu_tile_words(row_##F, nblk); \
             IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)ie_wg_y() * a.x_ld; \
@@ -352,9 +431,10 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
                 sums[(p.slot * IE_MAX_SEGS + seg) * 32u + r] = acc; \
             } \
         } \
-        tile_put(&a, sums, 1u, &p); \
+        tile_put(&a, sums, 1u, &p, first); \
     } \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \
+        ie_dep(); \
         uint32_t t = ie_wg_y(), row = (uint32_t)a.batch->token[t], nblk = ie_nblk(a.n), nb = ie_gpu_unit_blocks(ie_wg_x(), nblk); \
         words at = a.w + (uint64_t)(row / IE_TILE_ROWS) * ie_gpu_tile_words(row_##F, nblk) + ie_tile_words(ie_wg_x(), ie_gpu_unit_words(row_##F)); \
         for (uint32_t b = 0; b < nb; b++) { \

@@ -78,6 +78,7 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
         IE_MMA_LDS(turn, IE_WG_WAVES); \
         const place p = where(&a); \
         const ie_mma_from from = ie_mma_where(); \
+        ie_dep(); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
         if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
             words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
@@ -126,7 +127,7 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
                 SEGMENT_END_MMA(NT) \
             } \
         } \
-        tile_put(&a, sums, NT, &p); \
+        tile_put(&a, sums, NT, &p, (ends){0.0f, 0.0f}); \
     }
 
 #define GEMV_TOKENS(F, KIND, BIAS, SIGNED) \

@@ -76,6 +76,16 @@ IE_INLINE void ie_barrier(void) {
 IE_INLINE void ie_release(void) { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
 IE_INLINE void ie_acquire(void) { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
 
+/* Launches follow each other; the scalar unit reads what is the same in all lanes. */
+IE_INLINE void ie_dep_go(void) {}
+IE_INLINE void ie_dep_wait(void) {}
+#define ie_ahead(p, bytes) ((void)(p), (void)(bytes))
+#define IE_UNIFORM_LDS 0
+#define IE_COPIES 0
+#define ie_weights16(p) ie_load16(p)
+#define ie_weights4(p) (*(p))
+IE_INLINE void ie_wave_sync(void) {}
+
 #elif defined(__NVPTX__)
 
 #define IE_KERNEL(lanes) __attribute__((nvptx_kernel)) void
@@ -96,12 +106,67 @@ IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm
 IE_INLINE void ie_keep_order(void) {} /* the driver's compiler schedules anew */
 
 IE_INLINE void ie_barrier(void) { __syncthreads(); }
-IE_INLINE void ie_release(void) { __nvvm_membar_gl(); }
-IE_INLINE void ie_acquire(void) { __nvvm_membar_gl(); }
+IE_INLINE void ie_release(void) { __asm__ volatile("fence.acq_rel.gpu;" ::: "memory"); }
+IE_INLINE void ie_acquire(void) { __asm__ volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+/* What sm_90 and later have stands in the text as a comment, which the host takes the mark from for such a card (driver_cuda.c). */
+#define IE_SM90 "//sm_90 "
+/* A launch begins while the one before it runs. ie_dep_go: the next one may begin as soon as all workgroups have come here.
+ * ie_dep_wait: the launches before this one are through, and what they wrote can be read. Each kernel waits, in all workgroups, before it
+ * reads what another writes (all but weights, tables and the batch, which are there before a step's first launch), and before it writes. */
+IE_INLINE void ie_dep_go(void) { __asm__ volatile(IE_SM90 "griddepcontrol.launch_dependents;" ::: "memory"); }
+IE_INLINE void ie_dep_wait(void) { __asm__ volatile(IE_SM90 "griddepcontrol.wait;" ::: "memory"); }
+/* Asks the L2 cache for bytes (a multiple of 16) from p on; by one lane. */
+IE_INLINE void ie_ahead_(IE_GLOBAL const void *p, uint32_t bytes) {
+    __asm__ volatile(IE_SM90 "cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(p), "r"(bytes));
+}
+#define ie_ahead(p, bytes) ie_ahead_(p, bytes)
+/* Operands that are the same in all lanes come through LDS: a load from global memory would wait for L2 once a block. */
+#define IE_UNIFORM_LDS 1
+/* Weights: read once, so they do not stay in L1; in the order of the text. */
+IE_INLINE ie_u4 ie_weights16(IE_GLOBAL const void *p) {
+    ie_u4 v;
+    __asm__ volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+IE_INLINE uint32_t ie_weights4(IE_GLOBAL const uint32_t *p) {
+    uint32_t v;
+    __asm__ volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+IE_INLINE void ie_wave_sync(void) { __nvvm_bar_warp_sync(0xFFFFFFFFu); } /* the wave's lanes see each other's LDS */
+
+/* Copies to LDS that the card makes by itself, on sm_90: a record in LDS counts the bytes that have arrived. By one lane: ie_arrive_new, then
+ * (all that have made one) ie_arrive_ready; for each use ie_arrive_expect with all its bytes, and the copies (16 bytes or a multiple, so aligned).
+ * By all lanes: ie_arrive_wait; phase is 0 for a record's first use, 1 for the second, 0 for the third. */
+#define IE_COPIES 1
+extern IE_LDS uint32_t ie_lds_more[] __attribute__((aligned(128))); /* LDS that the launch asks for */
+IE_INLINE uint32_t ie_lds_at(const IE_LDS void *p) { return (uint32_t)(uintptr_t)p; }
+IE_INLINE void ie_arrive_new(IE_LDS uint64_t *a) { __asm__ volatile(IE_SM90 "mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(ie_lds_at(a)) : "memory"); }
+IE_INLINE void ie_arrive_ready(void) { __asm__ volatile(IE_SM90 "fence.proxy.async.shared::cta;" ::: "memory"); }
+IE_INLINE void ie_arrive_expect(IE_LDS uint64_t *a, uint32_t bytes) {
+    __asm__ volatile(IE_SM90 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(ie_lds_at(a)), "r"(bytes) : "memory");
+}
+IE_INLINE void ie_copy(IE_LDS void *to, IE_GLOBAL const void *from, uint32_t bytes, IE_LDS uint64_t *a) {
+    __asm__ volatile(IE_SM90 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     : : "r"(ie_lds_at(to)), "l"(from), "r"(bytes), "r"(ie_lds_at(a)) : "memory");
+}
+IE_INLINE void ie_arrive_wait(IE_LDS uint64_t *a, uint32_t phase) {
+    uint32_t done;
+    do __asm__ volatile(IE_SM90 "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+                        : "=r"(done) : "r"(ie_lds_at(a)), "r"(phase) : "memory");
+    while (!done);
+}
 
 #else
 #error "kernels are compiled for amdgcn or nvptx64"
 #endif
+
+/* For kernels with nothing to do before the launches before them are through. */
+IE_INLINE void ie_dep(void) {
+    ie_dep_go();
+    ie_dep_wait();
+}
 
 IE_INLINE uint32_t ie_wave(void) { return ie_uniform(ie_tid() / 32u); }
 IE_INLINE float ie_uniformf(float x) { return ie_f32_of(ie_uniform(ie_bits_of(x))); }

@@ -3,6 +3,7 @@
 #include "gdn.c"
 #include "gemv.c"
 #include "gemv_mma.c"
+#include "gemv_stream.c"
 #include "read.c"
 #include "rows.c"
 #include "sample.c"

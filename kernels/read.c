@@ -3,6 +3,7 @@
 #include "gpu.h"
 
 IE_KERNEL(256) ie_read(ie_abi_read a) {
+    ie_dep();
     uint32_t at = ie_wg_x() * 256u + ie_tid(), step = a.groups * 256u, acc = 0;
     for (; at + 7u * step < a.n; at += 8u * step) {
         ie_u4 v[8];

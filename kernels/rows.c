@@ -16,15 +16,13 @@
 /* Sum of squares of a row, in all lanes. */
 IE_INLINE float sum256(IE_GLOBAL const float *x, uint32_t n, IE_LDS float *sums) {
     float p = 0.0f;
-    uint32_t i = ie_tid();
-    for (; i + 7u * 256u < n; i += 8u * 256u) { /* eight loads in flight */
-        float v[8];
+    for (uint32_t i = ie_tid(); i < n; i += 16u * 256u) { /* sixteen loads in flight; the zeros beyond the row change nothing */
+        float v[16];
 #pragma unroll
-        for (uint32_t k = 0; k < 8u; k++) v[k] = x[i + 256u * k];
+        for (uint32_t k = 0; k < 16u; k++) v[k] = i + 256u * k < n ? x[i + 256u * k] : 0.0f;
 #pragma unroll
-        for (uint32_t k = 0; k < 8u; k++) p = ie_fma(v[k], v[k], p);
+        for (uint32_t k = 0; k < 16u; k++) p = ie_fma(v[k], v[k], p);
     }
-    for (; i < n; i += 256u) p = ie_fma(x[i], x[i], p);
     p = ie_wave_tree(p);
     if (ie_lane() == 0u) sums[ie_wave()] = p;
     ie_barrier();
@@ -35,16 +33,22 @@ IE_KERNEL(256) ie_rmsnorm(ie_abi_rows a) {
     static IE_LDS_VAR float sums[8];
     uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
     IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
+    uint32_t b = ie_wg_x() * 8u + ie_wave(), i = b * IE_BLOCK + ie_lane();
+    ie_dep_go();
+    float w = i < a.n ? a.w[i] : 0.0f;
+    ie_dep_wait();
+    float v = i < a.n ? x[i] : 0.0f;
     float mean = sum256(x, a.n, sums) / (float)a.n;
     float r = ie_div(1.0f, ie_sqrt(mean + a.eps));
-    for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
-        uint32_t i = b * IE_BLOCK + ie_lane();
-        float y = i < a.n ? x[i] * r * a.w[i] : 0.0f;
-        ie_out_put(&a.out, t, i, a.n, y);
+    while (b < nblk) {
+        ie_out_put(&a.out, t, i, a.n, v * r * w);
+        b += a.shares * 8u, i = b * IE_BLOCK + ie_lane();
+        if (i < a.n) v = x[i], w = a.w[i];
     }
 }
 
 IE_KERNEL(256) ie_quant(ie_abi_rows a) {
+    ie_dep();
     uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
     IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
     for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
@@ -54,6 +58,7 @@ IE_KERNEL(256) ie_quant(ie_abi_rows a) {
 }
 
 IE_KERNEL(256) ie_swiglu(ie_abi_rows a) {
+    ie_dep();
     uint32_t t = ie_wg_y(), nblk = ie_nblk(a.n);
     IE_GLOBAL const float *x = a.x + (uint64_t)t * a.x_ld;
     for (uint32_t b = ie_wg_x() * 8u + ie_wave(); b < nblk; b += a.shares * 8u) {
@@ -64,6 +69,7 @@ IE_KERNEL(256) ie_swiglu(ie_abi_rows a) {
 }
 
 IE_KERNEL(256) ie_gather(ie_abi_gather a) {
+    ie_dep();
     uint32_t j = ie_wg_y(), i = ie_wg_x() * 256u + ie_tid();
     if (i < a.n) a.y[(uint64_t)j * a.y_ld + i] = a.x[(uint64_t)a.batch->out[j] * a.x_ld + i];
 }

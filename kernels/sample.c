@@ -75,6 +75,7 @@ typedef struct {
     } while (0)
 
 IE_KERNEL(256) ie_topk_part(ie_abi_topk a) {
+    ie_dep();
     static IE_LDS_VAR topk_lds f;
     uint32_t from = ie_wg_x() * a.each, n = a.n - from < a.each ? a.n - from : a.each;
     IE_GLOBAL const float *x = a.x + (uint64_t)ie_wg_y() * a.x_ld + from;
@@ -86,6 +87,7 @@ IE_KERNEL(256) ie_topk_part(ie_abi_topk a) {
 }
 
 IE_KERNEL(256) ie_topk_merge(ie_abi_topk a) {
+    ie_dep();
     static IE_LDS_VAR topk_lds f;
     IE_GLOBAL const uint64_t *keys = a.keys + (uint64_t)ie_wg_y() * a.shares * a.k;
 #define KEY(i) keys[i]
@@ -102,6 +104,7 @@ IE_KERNEL(256) ie_topk_merge(ie_abi_topk a) {
 IE_INLINE bool better(float v, uint32_t id, float w, uint32_t of) { return v > w || (v == w && id < of); }
 
 IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
+    ie_dep();
     static IE_LDS_VAR float top[8], sums[8];
     static IE_LDS_VAR uint32_t ids[8], last;
     uint32_t from = ie_wg_x() * a.each, end = a.n - from < a.each ? a.n : from + a.each, row = ie_wg_y(), best = 0xFFFFFFFFu;

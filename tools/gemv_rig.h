@@ -188,7 +188,7 @@ static ie_status rig_run(const gemv_rig *r, const gpu_launches *l, ie_error *err
     for (size_t i = 0; i < l->n && !st; i++) {
         gpu_function f = NULL;
         st = gpu_function_get(r->dev->drv, r->dev->module, l->v[i].kernel, &f, err);
-        if (!st) st = gpu_launch_run(r->dev->drv, f, &l->v[i], false, r->dev->stream, err);
+        if (!st) st = gpu_launch_run(r->dev->drv, f, &l->v[i], i ? GPU_OVERLAP : GPU_PLAIN, r->dev->stream, err);
     }
     return st;
 }

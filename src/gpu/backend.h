@@ -92,6 +92,14 @@ typedef struct {
     uint64_t stamp;  /* of the last use */
 } gpu_plan;
 
+/* A choice among n logits at byte off of the arena. Who asked once asks again after the next step: that runs it along (one wait for the
+ * device instead of two), until a step's answer goes unused. */
+typedef struct {
+    uint64_t off;
+    uint32_t n, k;
+    bool asked, ready; /* ready: the answer for the arena's present contents is in gpu_pinned */
+} gpu_request;
+
 typedef struct {
     ie_state_desc d;
     gpu_ptr mem; /* everything of a fixed size in one piece */
@@ -102,6 +110,7 @@ typedef struct {
     gpu_pinned *pin;
     uint32_t *table_seen; /* pinned: page tables as uploaded */
     uint32_t rope_n;      /* rows uploaded */
+    gpu_request top;
     gpu_plan plan[GPU_PLANS];
     uint64_t stamp;
     ie_gdn_log log;       /* where the sequences' recurrent states stand; unused without recurrent layers */
@@ -138,6 +147,8 @@ ie_status gpu_seq_load(ie_backend *be, ie_state *st, uint32_t seq, const void *s
 
 /* ---- top.c ---- */
 ie_status gpu_top(ie_backend *be, ie_state *st, uint64_t off, uint32_t n, uint32_t k, ie_cand *out, uint32_t *have, ie_error *err);
+
+ie_status gpu_top_begin(gpu_backend *g, gpu_state *s, ie_error *err); /* s->top's launches and the download; does not wait */
 
 /* ---- run.c ---- */
 ie_status gpu_run_list(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,

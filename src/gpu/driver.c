@@ -202,17 +202,20 @@ void gpu_module_unload(gpu_driver *d, gpu_module m) {
 }
 
 ie_status gpu_function_get(gpu_driver *d, gpu_module m, const char *name, gpu_function *out, ie_error *err) {
-    if (d->call.function(out, m, name) == 0) return IE_OK;
+    if (d->call.function(out, m, name) == 0) return d->ops->function_ready ? d->ops->function_ready(d, *out, err) : IE_OK;
     return ie_fail(err, IE_E_DEVICE, "%s: the kernels have no function '%s'", gpu_vendor_names[d->vendor], name);
 }
 
-ie_status gpu_launch_run(gpu_driver *d, gpu_function f, const gpu_launch *l, bool cooperative, gpu_stream s, ie_error *err) {
+ie_status gpu_launch_run(gpu_driver *d, gpu_function f, const gpu_launch *l, gpu_launch_mode mode, gpu_stream s, ie_error *err) {
     void *args[] = {(void *)(uintptr_t)l->args}; /* only read */
-    int code = cooperative ? d->call.launch_cooperative(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0, s, args)
-                           : d->call.launch(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0, s, args, NULL);
+    gpu_entry_id op = mode == GPU_COOPERATIVE ? GPU_DO_launch_cooperative : GPU_DO_launch;
+    int code;
+    if (mode == GPU_COOPERATIVE) code = d->call.launch_cooperative(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, 0, s, args);
+    else if (mode == GPU_OVERLAP && d->card.overlap) op = GPU_DO_launch_config, code = d->ops->launch_overlap(d, f, l, s, args);
+    else code = d->call.launch(f, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, l->lds, s, args, NULL);
     if (code == 0) return IE_OK;
     ie_error why = {.code = IE_E_DEVICE};
-    gpu_check(d, code, cooperative ? GPU_DO_launch_cooperative : GPU_DO_launch, &why);
+    gpu_check(d, code, op, &why);
     return ie_fail(err, why.code, "%s; kernel %s, %u x %u x %u workgroups of %u", why.msg, l->kernel, l->grid[0], l->grid[1], l->grid[2],
                    l->block);
 }

@@ -12,6 +12,9 @@
 
 typedef enum { GPU_HIP, GPU_CUDA, GPU_VENDORS } gpu_vendor;
 typedef struct gpu_driver gpu_driver;
+/* How a launch stands to the one before it in its stream. GPU_OVERLAP: it may begin while that one runs, and waits in the kernel (gpu.h of
+ * the kernels: ie_dep_wait); where the card cannot, the same as GPU_PLAIN. Not right after a copy. */
+typedef enum { GPU_PLAIN, GPU_COOPERATIVE, GPU_OVERLAP } gpu_launch_mode;
 typedef void *gpu_stream, *gpu_event, *gpu_graph, *gpu_module, *gpu_function;
 
 extern const char *const gpu_vendor_names[GPU_VENDORS]; /* "hip", "cuda" */
@@ -50,7 +53,7 @@ ie_status gpu_module_load(gpu_driver *d, const void *image, const char *name, gp
 void gpu_module_unload(gpu_driver *d, gpu_module m);
 ie_status gpu_function_get(gpu_driver *d, gpu_module m, const char *name, gpu_function *out, ie_error *err);
 /* The kernel's one argument is a struct by value: l->args. Cooperative: all workgroups are resident at once. */
-ie_status gpu_launch_run(gpu_driver *d, gpu_function f, const gpu_launch *l, bool cooperative, gpu_stream s, ie_error *err);
+ie_status gpu_launch_run(gpu_driver *d, gpu_function f, const gpu_launch *l, gpu_launch_mode mode, gpu_stream s, ie_error *err);
 
 /* ---- order and time -------------------------------------------------------------------------------------------------- */
 

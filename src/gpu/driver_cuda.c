@@ -5,12 +5,14 @@
 
 #include "driver_int.h"
 
-#define MIN_CAPABILITY 80 /* sm_80 */
+#define MIN_CAPABILITY 80     /* sm_80 */
+#define OVERLAP_VERSION 12030 /* CUDA 12.3: graphs keep a launch's early start */
 
 static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
 
 /* CUdevice_attribute, CUjit_option and CUresult numbers. */
-enum { A_CLOCK = 13, A_UNITS = 16, A_MEM_CLOCK = 36, A_BUS = 37, A_L2 = 38, A_THREADS = 39, A_MAJOR = 75, A_MINOR = 76, A_SHARED = 81 };
+enum { A_CLOCK = 13, A_UNITS = 16, A_MEM_CLOCK = 36, A_BUS = 37, A_L2 = 38, A_THREADS = 39, A_MAJOR = 75, A_MINOR = 76, A_SHARED = 81, A_SHARED_GROUP = 97 };
+enum { F_SHARED = 1, F_SHARED_MORE = 8, F_CARVEOUT = 9 }; /* CUfunction_attribute */
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
 enum { NO_DEVICE = 100, MISMATCH = 803, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, NO_BINARY = 209 };
 
@@ -45,6 +47,11 @@ static ie_status card(gpu_driver *d, int32_t device, gpu_card *out, ie_error *er
     out->clock_khz = attribute(d, A_CLOCK, dev);
     out->mem_clock_khz = attribute(d, A_MEM_CLOCK, dev);
     out->bus_bits = attribute(d, A_BUS, dev);
+    out->lds_per_group = attribute(d, A_SHARED_GROUP, dev);
+    out->norm_chunks = 1;
+    out->ahead = 4;
+    out->overlap = attribute(d, A_MAJOR, dev) >= 9 && d->version >= OVERLAP_VERSION;
+    out->copies = out->overlap;
     snprintf(out->arch, sizeof out->arch, "sm_%u%u", attribute(d, A_MAJOR, dev), attribute(d, A_MINOR, dev));
     return IE_OK;
 }
@@ -80,11 +87,59 @@ static void ptx_version(const char *ptx, char *out, size_t n) {
     snprintf(out, n, "%.*s", at ? (int)strspn(at + 9, "0123456789.") : 1, at ? at + 9 : "?");
 }
 
+/* The PTX is for sm_80; what only newer cards know stands in it behind a mark that makes it a comment (kernels/gpu.h: IE_SM90). For such
+ * a card: a copy for sm_90, as PTX 8.0 (CUDA 12.0), without the marks; NULL with *err: no memory. The caller frees it. */
+static char *newer_ptx(const char *ptx, ie_error *err) {
+    static const char mark[] = "//sm_90 ", target[] = ".target sm_", version[] = ".version ";
+    size_t n = strlen(ptx);
+    char *copy = ie_calloc(n + 1u, 1, "the kernels' text", err);
+    if (!copy) return NULL;
+    memcpy(copy, ptx, n);
+    char *at = strstr(copy, version);
+    if (at) memcpy(at + sizeof version - 1u, "8.0", 3);
+    at = strstr(copy, target);
+    if (at) memcpy(at + sizeof target - 1u, "90", 2);
+    while (at && (at = strstr(at, mark))) memset(at, ' ', sizeof mark - 1u);
+    return copy;
+}
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct {
+    int id;
+    _Alignas(8) int value[16];
+} launch_attribute;
+typedef struct {
+    unsigned grid[3], block[3], lds;
+    gpu_stream stream;
+    launch_attribute *attributes;
+    unsigned n;
+} launch_config;
+_Static_assert(sizeof(launch_attribute) == 72 && sizeof(launch_config) == 56, "as the driver reads them");
+
+/* A launch may ask for all of a unit's shared memory; and all kernels ask for the same division of it from L1, since a unit has to be empty before
+ * the division can change. */
+static ie_status function_ready(gpu_driver *d, gpu_function f, ie_error *err) {
+    int declared = 0;
+    ie_status st = gpu_check(d, d->call.function_number(&declared, F_SHARED, f), GPU_DO_function_number, err);
+    if (!st) st = gpu_check(d, d->call.function_attribute(f, F_SHARED_MORE, (int)d->card.lds_per_group - declared), GPU_DO_function_attribute, err);
+    return st ? st : gpu_check(d, d->call.function_attribute(f, F_CARVEOUT, 100), GPU_DO_function_attribute, err);
+}
+
+static int launch_overlap(gpu_driver *d, gpu_function f, const gpu_launch *l, gpu_stream s, void **args) {
+    launch_attribute early = {.id = 6, .value = {1}}; /* programmatic stream serialization */
+    launch_config c = {.grid = {l->grid[0], l->grid[1], l->grid[2]}, .block = {l->block, 1, 1}, .lds = l->lds, .stream = s, .attributes = &early, .n = 1};
+    return d->call.launch_config(&c, f, args, NULL);
+}
+
 static ie_status module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err) {
     char log[512] = "", version[16];
     int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
-    int code = d->call.module_load(out, image, 2, options, values);
+    bool text = memcmp(image, "//", 2) == 0 || memcmp(image, ".version", 8) == 0;
+    char *newer = text && d->card.overlap ? newer_ptx(image, err) : NULL;
+    if (text && d->card.overlap && !newer) return err->code;
+    int code = d->call.module_load(out, newer ? newer : image, 2, options, values);
+    free(newer);
     if (code == UNSUPPORTED_PTX) {
         ptx_version(image, version, sizeof version);
         return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) is too old: %s is PTX %s, which needs CUDA 11.8 or later",
@@ -107,5 +162,7 @@ const gpu_vendor_ops gpu_cuda_ops = {
     .use = use,
     .bind = bind,
     .leave = leave,
+    .function_ready = function_ready,
+    .launch_overlap = launch_overlap,
     .module_load = module_load,
 };

@@ -37,6 +37,9 @@
                gpu_stream s, void **args, void **extra), "hipModuleLaunchKernel", "cuLaunchKernel") \
     X(launch_cooperative, (gpu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
                            unsigned lds, gpu_stream s, void **args), "hipModuleLaunchCooperativeKernel", "cuLaunchCooperativeKernel") \
+    X(function_attribute, (gpu_function f, int attribute, int v), "", "cuFuncSetAttribute") \
+    X(function_number, (int *v, int attribute, gpu_function f), "", "cuFuncGetAttribute") \
+    X(launch_config, (const void *config, gpu_function f, void **args, void **extra), "", "cuLaunchKernelEx") \
     X(stream_new, (gpu_stream *s, unsigned flags), "hipStreamCreateWithFlags", "cuStreamCreate") \
     X(stream_free, (gpu_stream s), "hipStreamDestroy", "cuStreamDestroy_v2") \
     X(stream_sync, (gpu_stream s), "hipStreamSynchronize", "cuStreamSynchronize") \
@@ -85,6 +88,8 @@ typedef struct gpu_vendor_ops {
     ie_status (*use)(gpu_driver *d, int32_t device, ie_error *err); /* after which memory can be allocated */
     int (*bind)(gpu_driver *d);
     void (*leave)(gpu_driver *d); /* undoes use */
+    ie_status (*function_ready)(gpu_driver *d, gpu_function f, ie_error *err); /* NULL: nothing to do */
+    int (*launch_overlap)(gpu_driver *d, gpu_function f, const gpu_launch *l, gpu_stream s, void **args); /* NULL: no such launches */
     ie_status (*module_load)(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err);
 } gpu_vendor_ops;
 

@@ -18,6 +18,11 @@ typedef struct {
     uint32_t l2_bytes;
     uint32_t clock_khz, mem_clock_khz, bus_bits;
     uint64_t memory_bytes;
+    uint32_t lds_per_group;     /* bytes that a workgroup can have, what its kernel declares included */
+    bool copies;                /* memory is copied to LDS by the card itself (kernels/gemv_stream.c) */
+    bool overlap;               /* a launch can begin while the one before it runs (driver.h: GPU_OVERLAP) */
+    uint32_t norm_chunks;       /* chunks of 256 values of a row that a workgroup of RMSNorm takes */
+    uint32_t ahead;             /* units of a matrix that a wave asks the L2 cache for, beyond the one under way */
 } gpu_card;
 
 /* One kernel launch: a 1- to 3-dimensional grid of workgroups of `block` lanes (a multiple of 32). */
@@ -25,6 +30,7 @@ typedef struct {
 typedef struct {
     const char *kernel; /* symbol in the code object */
     uint32_t grid[3], block;
+    uint32_t lds;       /* bytes beyond what the kernel declares */
     uint32_t op;        /* index in the op list: profiles, --stop-after */
     uint32_t args_bytes;
     _Alignas(8) uint8_t args[GPU_ARGS_MAX];

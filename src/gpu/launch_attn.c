@@ -103,16 +103,37 @@ static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint3
     return add3(out, kernel, op->n_kv, groups, ie_att_shares(parts, a->spw), a, err);
 }
 
+/* A head a workgroup while that leaves no unit of the card without work, since each then ends sooner; else as many as share keys and values,
+ * up to what the lanes hold. With several, values come by copies to LDS where the card makes them. */
+static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gpu_launches *out, ie_error *err) {
+    static const struct {
+        uint32_t hd;
+        const char *one, *split, *copy;
+    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_copy_64"},
+                   {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_copy_128"},
+                   {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_copy_256"}};
+    uint32_t k = 0, parts = ie_att_parts(top_of(r->step), op->window);
+    while (kernels[k].hd < op->hd) k++;
+    uint32_t most = 2u * LANES / kernels[k].hd;
+    bool one = a->group == 1u || op->n_head * a->nt * parts <= 2u * r->card->units, copy = !one && r->card->copies;
+    a->shares = one ? a->group : (a->group + most - 1u) / most;
+    a->hpw = (a->group + a->shares - 1u) / a->shares;
+    a->shares = (a->group + a->hpw - 1u) / a->hpw, a->shares_inv = ie_inv(a->shares);
+    ie_status st = add3(out, one ? kernels[k].one : copy ? kernels[k].copy : kernels[k].split, op->n_kv * a->shares, a->nt, parts, a, err);
+    if (!st && copy) out->v[out->n - 1u].lds = IE_FOLD_PAGES * IE_PAGE * 2u * ie_head_pad(op->hd);
+    return st;
+}
+
 /* By partials: as many tokens a launch as the scratch memory holds. */
 static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, const gpu_attn_choice *c, gpu_launches *out, ie_error *err) {
     uint64_t fit = PART_BYTES / token_bytes(r->d, op);
     uint32_t n = fit < 1 ? 1u : fit > IE_ABI_T ? IE_ABI_T : (uint32_t)fit;
-    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
+    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && (r->step->n > 1u || !r->card->overlap) && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
     ie_status st = IE_OK;
     for (a.t0 = 0; a.t0 < r->step->n && !st; a.t0 += n) {
         a.nt = r->step->n - a.t0 < n ? r->step->n - a.t0 : n;
         if (kv) st = add_kv(r, op, &a, c->spw, out, err);
-        else st = add3(out, "ie_attn_split", op->n_head, a.nt, ie_att_parts(top_of(r->step), op->window), &a, err);
+        else st = add_heads(r, op, &a, out, err);
     }
     return st;
 }

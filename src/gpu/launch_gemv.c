@@ -3,14 +3,20 @@
 #include "gpu.h"
 #include "ie_layout.h"
 
+#define RESIDENT 24u /* waves of a matrix kernel that a unit holds, about */
+#define STREAM_WAVES 16u
+#define STREAM_BYTES (64u << 20) /* from there on always; smaller ones where each wave has a segment and most of the card's units a tile */
+#define STREAM_RING 8u  /* units, at most */
+#define STREAM_LDS 6144u /* what the kernel declares, and what the card keeps for itself of a workgroup's */
+
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
 static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
 static const struct {
-    const char *gemv[GROUPS], *embed;
+    const char *gemv[GROUPS], *stream, *embed;
 } names[IE_F_COUNT] = {
 #define ROW(NAME, FORMAT, N0, N1, PER, APART) \
-    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, "ie_embed_" #NAME},
+    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, "ie_gemv_" #NAME "_s", "ie_embed_" #NAME},
     IE_GPU_FORMATS(ROW)
 #undef ROW
 };
@@ -40,6 +46,32 @@ static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gem
     return add_gemv(m, group, waves, a, out, err);
 }
 
+/* gemv_stream.c: rings as long as LDS allows. False: the matrix is not for it. */
+static bool stream_fits(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a, uint32_t *lds) {
+    static const ie_gpu_format formats[IE_F_COUNT] = {
+#define ROW(NAME, FORMAT, N0, N1, PER, APART) [IE_F_##FORMAT] = {N0, N1, PER, APART},
+        IE_GPU_FORMATS(ROW)
+#undef ROW
+    };
+    const ie_gpu_format f = formats[m->fmt->id];
+    a->waves = ie_ntiles(m->rows) <= r->card->units ? STREAM_WAVES : IE_WG_WAVES; /* a tile a workgroup: it ends sooner with more */
+    uint32_t x = a->nblk * IE_Q8_WORDS * 4u, ring = a->waves * 4u * (ie_gpu_unit_words(f) + (f.apart ? IE_TILE_ROWS / 2u : 0u));
+    bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && ie_ntiles(m->rows) * 4u >= r->card->units * 3u;
+    if (!r->card->copies || m->fmt->dot == IE_FLOAT || (!long_rows && m->bytes < STREAM_BYTES) || x + STREAM_LDS + ring > r->card->lds_per_group) return false;
+    a->ahead = (r->card->lds_per_group - x - STREAM_LDS) / ring;
+    if (a->ahead > STREAM_RING) a->ahead = STREAM_RING;
+    *lds = x + a->ahead * ring;
+    return true;
+}
+
+static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, uint32_t lds, gpu_launches *out, ie_error *err) {
+    uint32_t tiles = ie_ntiles(m->rows);
+    a.step = tiles < r->card->units ? tiles : r->card->units;
+    ie_status st = gpu_add(out, names[m->fmt->id].stream, a.step, 1, 32u * a.waves, &a, sizeof a, err);
+    if (!st) out->v[out->n - 1u].lds = lds;
+    return st;
+}
+
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
     const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
@@ -54,6 +86,11 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
                      .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
                      .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
                      .nblk = ie_nblk(m->cols), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n};
+    /* what more than a card's waves at once ask for ahead only delays what is needed now */
+    if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;
+    uint32_t lds;
+    ie_abi_gemv s = a;
+    if (n == 1u && stream_fits(r, m, &s, &lds)) return add_stream(r, m, s, lds, out, err);
     ie_status st = IE_OK;
     for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(m, t, waves, a, out, err);
     if (n > 1u && c->nobatch) return st;

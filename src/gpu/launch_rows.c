@@ -35,7 +35,8 @@ static uint32_t shares_of(uint32_t all, uint32_t n) {
 }
 
 ie_status gpu_launch_rmsnorm(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
-    uint32_t shares = shares_of((chunks(op->n) + 3u) / 4u, gpu_rows(r, op)); /* each adds up the whole row: few */
+    uint32_t each = r->card->norm_chunks; /* of a share, which adds up the whole row: few shares where that costs more than waiting */
+    uint32_t shares = shares_of((chunks(op->n) + each - 1u) / each, gpu_rows(r, op));
     if (op->dst == op->src) shares = 1; /* in place: nobody may still be reading */
     return rows(r, op, "ie_rmsnorm", shares, r->weights + r->w->vec[op->vec].off, out, err);
 }

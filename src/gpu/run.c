@@ -154,7 +154,7 @@ static ie_status fetch(gpu_backend *g, gpu_state *s, ie_error *err) {
 /* All of a step in the stream's order. */
 static ie_status submit(gpu_backend *g, gpu_state *s, const gpu_plan *p, ie_error *err) {
     ie_status st = send(g, s, err);
-    for (size_t i = 0; i < p->l.n && !st; i++) st = gpu_launch_run(g->drv, p->f[i], &p->l.v[i], false, g->stream, err);
+    for (size_t i = 0; i < p->l.n && !st; i++) st = gpu_launch_run(g->drv, p->f[i], &p->l.v[i], i ? GPU_OVERLAP : GPU_PLAIN, g->stream, err);
     return st ? st : fetch(g, s, err);
 }
 
@@ -177,7 +177,7 @@ static ie_status profiled(gpu_backend *g, gpu_state *s, const ie_run *r, const g
     size_t k = 0;
     for (uint32_t i = r->first; i < r->last && !st; i++) {
         st = gpu_event_record(g->drv, g->event[i - r->first], g->stream, err);
-        for (; k < p->l.n && p->l.v[k].op == i && !st; k++) st = gpu_launch_run(g->drv, p->f[k], &p->l.v[k], false, g->stream, err);
+        for (; k < p->l.n && p->l.v[k].op == i && !st; k++) st = gpu_launch_run(g->drv, p->f[k], &p->l.v[k], GPU_PLAIN, g->stream, err);
     }
     if (!st) st = gpu_event_record(g->drv, g->event[r->last - r->first], g->stream, err);
     if (!st) st = fetch(g, s, err);
@@ -226,7 +226,11 @@ static ie_status execute(gpu_backend *g, gpu_state *s, const ie_run *r, gpu_plan
     ie_status st = graph && !p->graph ? record(g, s, p, err) : IE_OK;
     if (!st && graph && g->sw.graph_bench && r->step->phase == IE_DECODE) st = bench(g, s, p, err);
     if (!st) st = graph ? gpu_graph_launch(g->drv, p->graph, g->stream, err) : submit(g, s, p, err);
-    return st ? st : gpu_stream_sync(g->drv, g->stream, err);
+    bool along = s->top.asked && r->last == r->list->n && r->step->n_out == 1u; /* the step ends with a row of logits */
+    if (!st && along) st = gpu_top_begin(g, s, err);
+    if (!st) st = gpu_stream_sync(g->drv, g->stream, err);
+    s->top.ready = !st && along;
+    return st;
 }
 
 static ie_status run(gpu_backend *g, gpu_state *s, const ie_run *r, ie_error *err) {
@@ -238,6 +242,8 @@ static ie_status run(gpu_backend *g, gpu_state *s, const ie_run *r, ie_error *er
     fill_batch(&s->pin->batch, r->step);
     if (recurrent) fill_gdn(&s->pin->gdn, &s->log);
     s->pin->bad = 0;
+    s->top.asked = s->top.asked && !s->top.ready;
+    s->top.ready = false;
     st = get_plan(g, s, r, s->pin->batch.n_pages_max, &p, err);
     if (!st) st = execute(g, s, r, p, err);
     if (recurrent) ie_gdn_log_commit(&s->log, !st && !s->pin->bad);

@@ -148,6 +148,7 @@ ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, 
 ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err) {
     gpu_state *s = gpu_state_of(st);
     ie_status rc = arena_range(s, off, bytes, err);
+    s->top.ready = false;
     return rc ? rc : copy(gpu_of(be), s->arena + off, (void *)(uintptr_t)src, bytes, true, err); /* only read */
 }
 

@@ -78,3 +78,12 @@ def test_ptx_is_assembled(name):
         pytest.skip("no ptxas (CUDA toolkit)")
     r = subprocess.run([ptxas, "-arch=sm_80", "-v", "-e", name, PTX, "-o", os.devnull], capture_output=True, text=True, timeout=300)
     assert r.returncode == 0 and int(re.search(r"Used (\d+) registers", r.stderr)[1]) <= 128, r.stderr
+
+
+def test_launches_that_overlap():
+    """On NVIDIA a launch begins before the one before it is through: each kernel has to wait for it."""
+    ptx = BUILD / "ie_kernels.ptx"
+    kernels = re.split(r"^\.visible \.entry ", ptx.read_text(), flags=re.M)[1:]
+    assert len(kernels) > 60
+    for k in kernels:
+        assert "//sm_90 griddepcontrol.wait;" in k, f"{k.split('(')[0]} does not wait (kernels/gpu.h: ie_dep_wait)"

@@ -1,5 +1,6 @@
 /* A stand-in for libcuda.so.1 in host memory, for tests of src/gpu/driver_cuda.c: it checks the order and arguments of calls and
  * "runs" two kernels, mock_add (p[i] += v for n words) and mock_fail. mock_set changes what it pretends to be. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_READY = 3, NO_DEVICE = 100, NO_CONTEXT = 201, INVALID_PTX = 218, OLD_PTX = 222, NOT_FOUND = 500, ILLEGAL = 700 };
 
 static struct {
-    int started, count, major, minor, version, init, ptx, lost;
+    int started, count, major, minor, version, init, ptx, newer, lost;
     int contexts, blocks; /* held */
     uint64_t memory, used;
 } g = {.count = 1, .major = 9, .minor = 0, .version = 12040, .memory = 1 << 30};
@@ -28,6 +29,7 @@ void mock_set(const char *what, int v) {
     else if (!strcmp(what, "version")) g.version = v;
     else if (!strcmp(what, "init")) g.init = v;
     else if (!strcmp(what, "ptx")) g.ptx = v;
+    else if (!strcmp(what, "newer")) g.newer = v; /* only takes PTX for sm_90 */
     else if (!strcmp(what, "lost")) g.lost = v;
     else if (!strcmp(what, "memory")) g.memory = (uint64_t)v;
     else abort();
@@ -67,7 +69,7 @@ FN(cuDeviceGetName, char *s, int n, int d) { return d >= g.count ? INVALID : (sn
 FN(cuDeviceTotalMem_v2, size_t *n, int d) { return (void)d, *n = g.memory, OK; }
 FN(cuDeviceGetAttribute, int *v, int a, int d) {
     (void)d;
-    *v = a == 75 ? g.major : a == 76 ? g.minor : a == 16 ? 132 : a == 39 ? 2048 : a == 38 ? 50 << 20 : 1000;
+    *v = a == 75 ? g.major : a == 76 ? g.minor : a == 16 ? 132 : a == 39 ? 2048 : a == 38 ? 50 << 20 : a == 97 ? 232448 : 1000;
     return OK;
 }
 FN(cuDevicePrimaryCtxRetain, void **c, int d) { return (void)d, g.contexts++, *c = &the_context, OK; }
@@ -161,7 +163,8 @@ FN(cuModuleLoadDataEx, void **m, const void *image, unsigned n, int *options, vo
     if (ready()) return ready();
     if (n != 2 || options[0] != 5 || options[1] != 6 || (size_t)(uintptr_t)values[1] < 64) return INVALID;
     if (strncmp(image, ".version", 8) != 0 || g.ptx == INVALID_PTX) return strcpy(values[0], "line 1: syntax error\nmore"), INVALID_PTX;
-    return g.ptx ? g.ptx : (*m = hold(1), OK);
+    bool newer = strstr(image, ".version 8.0\n.target sm_90\n") && strstr(image, "        griddepcontrol") && !strstr(image, "//sm_90 ");
+    return g.ptx ? g.ptx : g.newer && !newer ? INVALID_PTX : (*m = hold(1), OK);
 }
 FN(cuModuleUnload, void *m) { return drop(m); }
 FN(cuModuleGetFunction, void **f, void *m, const char *name) {
@@ -178,4 +181,25 @@ FN(cuLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 }
 FN(cuLaunchCooperativeKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned lds, void *s, void **args) {
     return gx * gy * gz > 132 ? 720 : cuLaunchKernel(f, gx, gy, gz, bx, by, bz, lds, s, args, NULL);
+}
+FN(cuFuncGetAttribute, int *v, int attribute, void *f) { return *v = 1024, attribute == 1 && f ? ready() : INVALID; }
+FN(cuFuncSetAttribute, void *f, int attribute, int v) {
+    bool ok = attribute == 8 ? v >= 0 && v + 1024 <= 232448 : attribute == 9 && v == 100;
+    return ok && f ? ready() : INVALID;
+}
+/* CUlaunchConfig and CUlaunchAttribute; the one attribute is programmatic stream serialization. */
+typedef struct {
+    int id;
+    _Alignas(8) int on[16];
+} launch_attribute;
+typedef struct {
+    unsigned g[3], b[3], lds;
+    void *stream;
+    const launch_attribute *a;
+    unsigned n;
+} launch_config;
+FN(cuLaunchKernelEx, const void *config, void *f, void **args, void **extra) {
+    const launch_config *c = config;
+    if (c->n != 1 || c->a->id != 6 || c->a->on[0] != 1) return INVALID;
+    return cuLaunchKernel(f, c->g[0], c->g[1], c->g[2], c->b[0], c->b[1], c->b[2], c->lds, c->stream, args, extra);
 }

@@ -97,7 +97,7 @@ static inline void dev_run(gpu_dev *d, gpu_launches *l) {
     for (size_t i = 0; i < l->n; i++) {
         gpu_function f = NULL;
         GPU_OK(gpu_function_get(d->drv, d->module, l->v[i].kernel, &f, err));
-        GPU_OK(gpu_launch_run(d->drv, f, &l->v[i], false, d->stream, err));
+        GPU_OK(gpu_launch_run(d->drv, f, &l->v[i], i ? GPU_OVERLAP : GPU_PLAIN, d->stream, err));
     }
     GPU_OK(gpu_stream_sync(d->drv, d->stream, err));
 }

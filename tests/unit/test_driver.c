@@ -173,17 +173,17 @@ static void test_cuda(void **state) {
     OK(gpu_alloc(d, 16, "words", &p, &err));
     OK(gpu_fill(d, p, 0, 16, s, &err));
     gpu_launch l = add_launch(p, 5, "mock_add");
-    OK(gpu_launch_run(d, add, &l, false, s, &err));
-    OK(gpu_launch_run(d, add, &l, true, s, &err));
+    OK(gpu_launch_run(d, add, &l, GPU_PLAIN, s, &err));
+    OK(gpu_launch_run(d, add, &l, GPU_COOPERATIVE, s, &err));
     OK(gpu_download(d, words, p, 16, s, &err));
     OK(gpu_stream_sync(d, s, &err));
     for (int i = 0; i < 4; i++) assert_int_equal(words[i], 10);
     l.grid[0] = 1000;
-    assert_int_equal(gpu_launch_run(d, add, &l, true, s, &err), IE_E_DEVICE);
+    assert_int_equal(gpu_launch_run(d, add, &l, GPU_COOPERATIVE, s, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "kernel mock_add, 1000 x 2 x 1 workgroups of 64"));
     OK(gpu_function_get(d, m, "mock_fail", &other, &err));
     l = add_launch(p, 1, "mock_fail");
-    assert_int_equal(gpu_launch_run(d, other, &l, false, s, &err), IE_E_DEVICE);
+    assert_int_equal(gpu_launch_run(d, other, &l, GPU_PLAIN, s, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "the device is lost"));
     assert_int_equal(gpu_stream_sync(d, s, &err), IE_E_DEVICE); /* and stays so */
     mock_set("lost", 0);
@@ -194,10 +194,50 @@ static void test_cuda(void **state) {
     assert_int_equal(mock_held(), 0);
 }
 
+/* PTX for a card that lets launches overlap, and such a launch. */
+static void test_cuda_overlap(void **state) {
+    (void)state;
+    ie_error err = {0};
+    mock_set("version", 12040), mock_set("newer", 1);
+    gpu_driver *d = gpu_driver_open(GPU_CUDA, -1, &err);
+    if (!d) fail_msg("%s", err.msg);
+    assert_true(gpu_driver_card(d)->overlap);
+    gpu_module m;
+    gpu_function add;
+    gpu_stream s;
+    gpu_ptr p;
+    uint32_t words[4];
+    OK(gpu_module_load(d, ".version 7.8\n.target sm_80\n//sm_90 griddepcontrol.wait;\n", "k.ptx", &m, &err));
+    OK(gpu_function_get(d, m, "mock_add", &add, &err));
+    OK(gpu_stream_new(d, &s, &err));
+    OK(gpu_alloc(d, 16, "words", &p, &err));
+    OK(gpu_fill(d, p, 0, 16, s, &err));
+    gpu_launch l = add_launch(p, 5, "mock_add");
+    OK(gpu_launch_run(d, add, &l, GPU_OVERLAP, s, &err));
+    OK(gpu_download(d, words, p, 16, s, &err));
+    OK(gpu_stream_sync(d, s, &err));
+    for (int i = 0; i < 4; i++) assert_int_equal(words[i], 5);
+    l.block = 0;
+    assert_int_equal(gpu_launch_run(d, add, &l, GPU_OVERLAP, s, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "cuLaunchKernelEx failed"));
+    mock_set("newer", 0);
+    gpu_free(d, p);
+    gpu_stream_free(d, s);
+    gpu_module_unload(d, m);
+    gpu_driver_close(d);
+    assert_int_equal(mock_held(), 0);
+    mock_set("version", 11080), mock_set("major", 9);
+    d = gpu_driver_open(GPU_CUDA, -1, &err); /* a driver that cannot */
+    if (!d) fail_msg("%s", err.msg);
+    assert_false(gpu_driver_card(d)->overlap);
+    gpu_driver_close(d);
+    mock_set("version", 12040);
+}
+
 int main(void) {
     void *lib = open_beside("mock/libcuda.so.1");
     *(void **)&mock_set = dlsym(lib, "mock_set");
     *(void **)&mock_held = dlsym(lib, "mock_held");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hip), cmocka_unit_test(test_cuda_refusals), cmocka_unit_test(test_cuda)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hip), cmocka_unit_test(test_cuda_refusals), cmocka_unit_test(test_cuda), cmocka_unit_test(test_cuda_overlap)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

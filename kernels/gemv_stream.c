@@ -1,0 +1,162 @@
+/* Matrix times one row, for cards that copy memory to LDS by themselves (IE_COPIES): the bits of ie_gemv_FORMAT.
+ *
+ *   ie_gemv_FORMAT_s   y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8
+ *
+ * A workgroup takes tile after tile, `step` (the grid) apart; its 8 or 16 waves share out each tile's segments, the same ones in each tile. A wave has
+ * a ring of `ahead` units in LDS: while it works on one, the others are on their way, over the ends of tiles, too, and before the launches
+ * before this one are through. So loads need no registers and never stand still.
+ *
+ * Operands: as gemv.c. Launch: 256 or 512 lanes, x = any number of workgroups up to the tiles; LDS beyond the static: the Q8 blocks of x (64 bytes each), then
+ * the waves' rings. Bytes moved: each weight once, x once a workgroup. */
+#include "gpu.h"
+
+#if IE_COPIES
+#define RING_MAX 8u      /* units */
+#define STREAM_WAVES 16u /* at most */
+
+typedef struct {
+    uint32_t i0, i1, seg; /* the wave's units of a tile, its first segment */
+    uint32_t tile, i;     /* the next unit to ask for */
+    uint32_t to;          /* its place in the ring */
+    IE_LDS uint32_t *ring;
+    IE_LDS uint64_t *arrived; /* of each place */
+} stream;
+
+IE_INLINE uint32_t ring_words(ie_gpu_format f) { return ie_gpu_unit_words(f) + (f.apart ? IE_TILE_ROWS / 2u : 0u); }
+
+IE_INLINE uint32_t stream_share(const ie_abi_gemv *a, uint32_t nseg, uint32_t wave) {
+    return a->waves == STREAM_WAVES ? ie_share(nseg, wave, STREAM_WAVES) : ie_share(nseg, wave, IE_WG_WAVES);
+}
+
+/* Asks for the next unit, if there is one. */
+IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_gemv *a, stream *s) {
+    uint32_t tiles = ie_ntiles(a->rows);
+    if (s->tile >= tiles) return;
+    if (ie_lane() == 0u) {
+        words tile = a->w + (uint64_t)s->tile * ie_gpu_tile_words(f, a->nblk);
+        uint32_t bytes = 4u * (IE_TILE_ROWS * (f.n0 + f.n1) + ie_tile_words(ie_gpu_unit_blocks(s->i, a->nblk), IE_TILE_ROWS * f.per));
+        IE_LDS uint32_t *to = s->ring + s->to * ring_words(f);
+        IE_LDS uint64_t *arrived = s->arrived + s->to;
+        ie_arrive_expect(arrived, bytes + (f.apart ? 2u * IE_TILE_ROWS : 0u));
+        ie_copy(to, tile + ie_tile_words(s->i, ie_gpu_unit_words(f)), bytes, arrived);
+        if (f.apart)
+            ie_copy(to + ie_gpu_unit_words(f), tile + ie_gpu_units_words(f, a->nblk) + IE_TILE_ROWS / 2u * s->i, 2u * IE_TILE_ROWS, arrived);
+    }
+    s->to = s->to + 1u == a->ahead ? 0u : s->to + 1u;
+    if (++s->i == s->i1) s->i = s->i0, s->tile += a->step;
+}
+
+IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
+    uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = stream_share(a, nseg, wave + 1u);
+    stream s = {.seg = stream_share(a, nseg, wave), .tile = ie_wg_x()};
+    s.i0 = s.i = ie_seg_begin(s.seg, a->nblk) / IE_GPU_UNIT, s.i1 = ie_gpu_units(ie_seg_begin(seg1, a->nblk));
+    s.ring = rings + wave * a->ahead * ring_words(f), s.arrived = arrived + wave * RING_MAX;
+    if (s.seg == seg1) s.i1 = s.i0, s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
+    if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane());
+    ie_arrive_ready();
+    ie_wave_sync();
+    for (uint32_t k = 0; k < a->ahead; k++) stream_ask(f, a, &s);
+    return s;
+}
+
+/* n words of row r of a field in LDS; as `field` of gemv.c. */
+IE_INLINE void field_lds(const IE_LDS uint32_t *at, uint32_t n, uint32_t r, uint32_t *out) {
+#pragma unroll
+    for (uint32_t w = 0; w + 4u <= n; w += 4u) {
+        ie_u4 v = ie_lds16(at + ie_field_lm(0, w + 4u, w, r));
+        out[w] = v.x, out[w + 1u] = v.y, out[w + 2u] = v.z, out[w + 3u] = v.w;
+    }
+#pragma unroll
+    for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = at[ie_field_lm(0, n, w, r)];
+}
+IE_INLINE void head_lds(ie_gpu_format f, const IE_LDS uint32_t *at, uint32_t r, heads *h) {
+    field_lds(at, f.n0, r, h->h0);
+    field_lds(at + IE_TILE_ROWS * f.n0, f.n1, r, h->h1);
+    if (f.apart) h->d = ((const IE_LDS uint16_t *)(at + ie_gpu_unit_words(f)))[r];
+}
+IE_INLINE void block_lds(ie_gpu_format f, const IE_LDS uint32_t *at, uint32_t b, uint32_t r, unit *u) {
+    const IE_LDS uint32_t *q = at + IE_TILE_ROWS * (f.n0 + f.n1);
+    if (f.per >= 4u) field_lds(q + IE_TILE_ROWS * f.per * b, f.per, r, u->q + f.per * b);
+    else field_lds(q + IE_TILE_ROWS * 2u * (b / 2u * 2u), 4u, r, u->q + 4u * (b / 2u));
+}
+IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
+#pragma unroll
+    for (uint32_t e = 0; e < 13u; e += 4u) {
+        ie_u4 v = ie_lds16(at + e);
+        out[e] = v.x, out[e + 1u] = v.y, out[e + 2u] = v.z, out[e + 3u] = v.w;
+    }
+}
+
+#define STREAM_BLOCK(F, KIND, BIAS, ROW) \
+    block o; \
+    uint32_t q[IE_Q8_WORDS]; \
+    block_lds(ROW, at, b, r, &u); \
+    block_##F(&u, b, &o); \
+    x_lds(x + (i * IE_GPU_UNIT + b) * IE_Q8_WORDS, q); \
+    acc = add_block(KIND, BIAS, &o, q, acc);
+
+/* sums: of two tiles in turn, so that one wave adds up a tile's while the others go on. */
+#define GEMV_STREAM(F, KIND, BIAS, ROW) \
+    IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[2u * IE_MAX_SEGS * 32u]; \
+        static IE_LDS_VAR uint64_t arrived[STREAM_WAVES * RING_MAX], x_arrived; \
+        IE_LDS uint32_t *x = ie_lds_more; \
+        const uint32_t nblk = a.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.rows); \
+        ie_dep_go(); \
+        if (ie_tid() == 0u) ie_arrive_new(&x_arrived); \
+        stream s = stream_new(ROW, &a, x + nblk * IE_Q8_WORDS, arrived); \
+        ie_barrier(); \
+        ie_dep_wait(); \
+        if (ie_tid() == 0u) { \
+            ie_arrive_expect(&x_arrived, nblk * IE_Q8_WORDS * 4u); \
+            ie_copy(x, a.x, nblk * IE_Q8_WORDS * 4u, &x_arrived); \
+        } \
+        ie_arrive_wait(&x_arrived, 0u); \
+        uint32_t place = 0u, phase = 0u; \
+        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile += a.step, k++) { \
+            IE_LDS float *to = sums + k % 2u * IE_MAX_SEGS * 32u + r; \
+            const uint32_t row = tile * IE_TILE_ROWS + r; \
+            const bool mine = (k & (a.waves - 1u)) == ie_wave(); \
+            uint32_t seg = s.seg, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
+            float acc = 0.0f; \
+            ends e = {0.0f, 0.0f}; \
+            if (mine) e = ends_of(&a, row, 0u); \
+            for (uint32_t i = s.i0; i < s.i1; i++) { \
+                const IE_LDS uint32_t *at = s.ring + place * ring_words(ROW); \
+                uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
+                unit u; \
+                ie_arrive_wait(s.arrived + place, phase); \
+                head_lds(ROW, at, r, &u.h); \
+                if (nb == IE_GPU_UNIT) { \
+                    _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { STREAM_BLOCK(F, KIND, BIAS, ROW) } \
+                } else { \
+                    _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) \
+                        if (b < nb) { STREAM_BLOCK(F, KIND, BIAS, ROW) } \
+                } \
+                if (i + 1u == end) { \
+                    to[seg * 32u] = acc, acc = 0.0f; \
+                    seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
+                } \
+                ie_wave_sync(); /* all lanes have read it */ \
+                stream_ask(ROW, &a, &s); \
+                if (++place == a.ahead) place = 0u, phase ^= 1u; \
+            } \
+            ie_barrier(); \
+            if (mine) put(&a, row, 0u, seg_sum(to, 32u, nseg), e); \
+        } \
+    }
+
+#define STREAM(F, KIND, BIAS) GEMV_STREAM(F, KIND, BIAS, row_##F)
+STREAM(q4_0, K_DOT, 8)
+STREAM(q4_1, K_DOT_MIN, 0)
+STREAM(q5_0, K_DOT, 16)
+STREAM(q5_1, K_DOT_MIN, 0)
+STREAM(q8_0, K_DOT, 128)
+STREAM(q2_k, K_DOT2_MIN, 0)
+STREAM(q3_k, K_DOT2, 4)
+STREAM(q4_k, K_DOT_MIN, 0)
+STREAM(q5_k, K_DOT_MIN, 0)
+STREAM(q6_k, K_DOT2, 32)
+STREAM(iq4_nl, K_DOT, 128)
+STREAM(iq4_xs, K_DOT, 128)
+#endif
