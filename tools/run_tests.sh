@@ -52,6 +52,7 @@ compile fuzz-build && run tools/run_fuzz.sh "$build/fuzz" "${FUZZ_SECONDS:-10}"
 
 step end to end
 tools/setup.sh model || echo "tests that need the demo model will be skipped"
+compile asan-serve-build && run make -s BUILD="$build" asan-serve
 run .venv/bin/python -m pytest -q -ra -n "$jobs" --dist loadfile tests/e2e
 
 end
