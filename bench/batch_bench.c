@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     ie_buf profile = {0};
     ie_model *m = ie_model_open(argv[1], &(ie_model_params){.backend = argc > 2 ? argv[2] : "auto", .threads = argc > 6 ? atoi(argv[6]) : 0}, &err);
     ie_status st = m ? measure(m, steps, context, argc > 5 ? argv[5] : "1,2,4,8,16", &err) : err.code;
-    if (!st) st = m->be->api->profile(m->be, &profile, &err);
+    if (m && !st) st = m->be->api->profile(m->be, &profile, &err);
     if (!st && profile.len) fputs(profile.data, stderr);
     if (st) fprintf(stderr, "batch_bench: %s\n", err.msg);
     ie_buf_free(&profile);

@@ -399,8 +399,9 @@ int main(int argc, char **argv) {
         int *to, min, max;
     } ints[] = {{"--tokens", &o.tokens, 1, 100000},   {"--requests", &o.requests, 1, 1000}, {"--rounds", &o.rounds, 1, MAX_ROUNDS},
                 {"--threads", &o.threads, 1, 1024}, {"--ctx", &o.ctx, 64, 1 << 20},       {"--long", &o.words_long, 0, 100000}};
-    char ours[4096];
-    snprintf(ours, sizeof ours, "%s/../ie-serve", dirname(strdup(argv[0])));
+    char here[4096], ours[sizeof here + 16];
+    snprintf(here, sizeof here, "%s", argv[0]);
+    snprintf(ours, sizeof ours, "%s/../ie-serve", dirname(here));
     o.ours = ours;
     signal(SIGPIPE, SIG_IGN);
     for (int i = 1; i < argc; i++) {

@@ -369,7 +369,7 @@ static bool unread_full(job *j) {
 /* After a failed batch nothing is left of a recurrent state: what the slot had evaluated goes through prefill again, output included. */
 static void restart(serve_sched *d, int slot, const ie_error *why) {
     job *j = d->slot[slot];
-    ie_error err;
+    ie_error err = {0};
     int32_t have = 0, matched;
     if (j->done && (j->p.prompt_probs || j->p.purpose != SERVE_TEXT)) { /* parts of the answer are out */
         end_job(d, slot, SERVE_STOP_END, -1, why);
@@ -478,7 +478,7 @@ static bool fits_slice(job *j, const job *first) {
 /* Prompt tokens that a slice may take: the multiple of 32 that is nearest to its time. */
 static int32_t slice_room(const serve_sched *d) {
     int32_t chunk = d->s->opts.chunk ? d->s->opts.chunk : 512, page = (int32_t)IE_PAGE;
-    int32_t room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000 + page / 2) / page * page;
+    int32_t room = (int32_t)(d->rate * d->s->opts.slice_ms / 1000 + page * 0.5) / page * page;
     if (room < page) room = page;
     return room > chunk ? chunk : room;
 }
