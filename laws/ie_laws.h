@@ -765,7 +765,7 @@ static inline int law_div_inv(uint32_t x, uint32_t d) {
     //@ assert (x * inv) * d < (x + 1) * 4294967296 <= (q + 1) * d * 4294967296;
     //@ assert x * inv >= q * 4294967296;
     //@ assert x * inv < (q + 1) * 4294967296;
-    return ie_div_inv(x, inv) == x / d;
+    return ie_div_inv(x, inv) == x / d && inv * d >= (1ull << 32) && inv * d - (1ull << 32) < d;
 }
 
 /* ---- Q8 buffers ------------------------------------------------------------------------------------------------- */
@@ -909,9 +909,11 @@ static inline int law_att_once(uint32_t pos, uint32_t window, uint32_t k, uint32
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_att_room(uint32_t pos, uint32_t later, uint32_t top, uint32_t window) {
     if (top >= LAW_MAX_POS || pos > top || later >= IE_DECODE_T || later > top - pos) return LAW_OUT;
-    uint32_t k0 = ie_part_of(ie_att_first(pos, window));
+    uint32_t k0 = ie_part_of(ie_att_first(pos, window)), most = top / 256u + 1u;
+    if (window != 0u && window / 256u + 2u < most) most = window / 256u + 2u;
     return ie_part_of(pos) + 1u - k0 <= ie_att_parts(top, window) &&
-           ie_part_of(pos + later) + 1u - k0 <= ie_att_run_parts(top, window) && ie_att_parts(top, window) <= ie_part_of(top) + 1u;
+           ie_part_of(pos + later) + 1u - k0 <= ie_att_run_parts(top, window) && ie_att_parts(top, window) == most &&
+           ie_att_run_parts(top, window) == (window == 0u ? most : most + 1u);
 }
 /* Each of n <= parts partials lies in exactly one share. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
@@ -921,7 +923,7 @@ static inline int law_att_shares(uint32_t parts, uint32_t each, uint32_t k) {
     //@ assert s * each <= k < s * each + each;
     //@ assert n * each <= parts + each - 1 < n * each + each;
     //@ assert s < n || s * each >= n * each;
-    return s < n && (uint64_t)s * each <= k && k < (uint64_t)s * each + each;
+    return s < n && (uint64_t)(n - 1u) * each < parts && (uint64_t)s * each <= k && k < (uint64_t)s * each + each;
 }
 
 /* ---- batches ---------------------------------------------------------------------------------------------------- */
