@@ -65,6 +65,10 @@ $(BUILD)/libie.a: $(LIB_OBJ)
 
 kernels: $(GPU_CODE)
 	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup-test installs one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
+ifdef GPU_FROM # a build of the host's part by other flags: the kernels are those of that folder
+$(GPU_CODE): $(BUILD)/%: $(GPU_FROM)/%
+	@mkdir -p $(@D) && cp $< $@
+else
 $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
@@ -74,6 +78,7 @@ PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split\|copy\)_[0-9]*\)(/,/^
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_NVIDIA) -S -o $@.s kernels/ie_kernels.c && sed '$(PTX_BOUNDS)' $@.s > $@ && rm $@.s
+endif
 # The gfx1201 code as text, for checks of instructions.
 kernel-text:
 	@$(GPU_AMD) -S -o - kernels/ie_kernels.c
@@ -199,20 +204,20 @@ e2e: $(BUILD)/ie-run $(BUILD)/ie-serve $(HELPERS) $(EXAMPLES)
 	IE_BUILD=$(abspath $(BUILD)) $(PY) -m pytest -q tests/e2e
 
 # The unit tests under sanitizers, each in a build folder of its own.
-ASAN := BUILD=$(BUILD)/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
-TSAN := BUILD=$(BUILD)/tsan OPT=-O1 SANITIZE="-fsanitize=thread"
+ASAN := BUILD=$(BUILD)/asan GPU_FROM=$(BUILD) OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+TSAN := BUILD=$(BUILD)/tsan GPU_FROM=$(BUILD) OPT=-O1 SANITIZE="-fsanitize=thread"
 # The laws on fewer inputs than `make unit` gives them: instrumented they are ten times slower.
 asan tsan: export IE_LAW_RUNS ?= 100000
-asan asan-build:
+asan asan-build: $(GPU_CODE)
 	@$(MAKE) --no-print-directory $(ASAN) $(@:asan%=unit%)
-tsan tsan-build:
+tsan tsan-build: $(GPU_CODE)
 	@$(MAKE) --no-print-directory $(TSAN) $(@:tsan%=unit%)
 
 # The server under sanitizers, by the tests of faults.
 SERVE_TESTS := tests/e2e/test_serve_faults.py
-asan-serve-build:
+asan-serve-build: $(GPU_CODE)
 	@$(MAKE) --no-print-directory $(ASAN) $(BUILD)/asan/ie-serve
-tsan-serve-build:
+tsan-serve-build: $(GPU_CODE)
 	@$(MAKE) --no-print-directory $(TSAN) $(BUILD)/tsan/ie-serve
 asan-serve tsan-serve: %-serve: %-serve-build
 	IE_BUILD=$(abspath $(BUILD))/$* $(PY) -m pytest -q $(SERVE_TESTS)
