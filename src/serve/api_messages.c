@@ -181,13 +181,16 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     json_t *thinking = NULL, *config = NULL, *format = NULL, *stops = NULL;
     serve_copy_members(body, chat, same, sizeof same / sizeof *same);
     ie_status st = serve_get_obj(body, "thinking", &thinking, err);
+    const char *type = thinking ? type_of(thinking) : "disabled";
+    if (!st && strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive"))
+        st = ie_fail(err, IE_E_ARG, "'thinking.type' must be enabled, disabled or adaptive");
     if (!st) st = serve_get_arr(body, "stop_sequences", &stops, err);
     if (!st) st = serve_get_obj(body, "output_config", &config, err);
     if (!st && config) st = serve_get_obj(config, "format", &format, err);
     if (!st && !format) st = serve_get_obj(body, "output_format", &format, err);
     if (stops) json_object_set(chat, "stop", stops);
     if (format) json_object_set(chat, "response_format", format);
-    if (!st) serve_set_kwarg(chat, "enable_thinking", json_boolean(thinking && strcmp(type_of(thinking), "disabled")));
+    if (!st) serve_set_kwarg(chat, "enable_thinking", json_boolean(strcmp(type, "disabled")));
     return st;
 }
 

@@ -12,6 +12,7 @@
 #include "serve.h"
 
 #define AT(field) offsetof(serve_opts, field)
+#define LAST_S 1.0 /* at the end, for the answers of requests that were not let finish */
 #define KEY_FILE_MAX (1u << 20)
 #define EXTRA_THREADS 8 /* connection threads beyond those of running and waiting requests */
 
@@ -171,6 +172,12 @@ static void wait_for_end(serve *s, const sigset_t *set) {
     http_stop_listening(s->http);
 }
 
+/* Those whose requests have just been ended are told so. */
+static void wait_for_answers(serve *s, double end) {
+    struct timespec step = {.tv_nsec = 5000000};
+    while (s->http && http_busy(s->http) && ie_now() < end) nanosleep(&step, NULL);
+}
+
 static ie_status run(serve *s, ie_error *err) {
     sigset_t set;
     sigemptyset(&set);
@@ -196,6 +203,7 @@ static ie_status run(serve *s, ie_error *err) {
     }
     /* Handlers wait for the scheduler's last events: it ends first, but is freed after them. */
     serve_sched_stop(s->sched);
+    wait_for_answers(s, ie_now() + LAST_S);
     http_free_server(s->http);
     save_prefixes(s);
     serve_sched_free(s->sched);

@@ -5,6 +5,9 @@
 
 #include "serve.h"
 
+#define TOP_P_LEAST 1e-9f /* what 0 means: the likeliest token */
+#define NEVER -1e30f      /* bias of a banned token: finite, so that a grammar that leaves nothing else still has its text completed */
+
 /* Numbers of the sampling, by the names of OpenAI and llama-server. */
 static const struct {
     const char *name;
@@ -12,7 +15,7 @@ static const struct {
     double min, max;
 } floats[] = {
     {"temperature", offsetof(ie_sampling, temp), 0, 1e6},
-    {"top_p", offsetof(ie_sampling, top_p), 1e-9, 1},
+    {"top_p", offsetof(ie_sampling, top_p), 0, 1},
     {"min_p", offsetof(ie_sampling, min_p), 0, 1},
     {"repeat_penalty", offsetof(ie_sampling, repeat_penalty), 1e-3, 1e3},
     {"repetition_penalty", offsetof(ie_sampling, repeat_penalty), 1e-3, 1e3},
@@ -28,6 +31,7 @@ static ie_status read_sampling(const json_t *o, ie_sampling *s, ie_error *err) {
         st = serve_get_num(o, floats[i].name, floats[i].min, floats[i].max, &d, err);
         *f = (float)d;
     }
+    if (s->top_p < TOP_P_LEAST) s->top_p = TOP_P_LEAST;
     int64_t top_k = s->top_k, last = s->repeat_last, seed = -1;
     if (!st) st = serve_get_int(o, "top_k", -1, INT32_MAX, &top_k, err);
     if (!st) st = serve_get_int(o, "repeat_last_n", -1, INT32_MAX, &last, err);
@@ -78,7 +82,7 @@ static ie_status read_bias(serve *s, const json_t *o, serve_params *p, ie_error 
         double d = json_number_value(val);
         if ((end && (*end || end == json_object_iter_key(it))) || id < 0 || id >= s->info.n_vocab || (!never && !json_is_number(val)) || !(fabs(d) <= 100))
             return ie_fail(err, IE_E_ARG, "%s below %d", allowed, s->info.n_vocab);
-        p->bias[i] = (ie_bias){(int32_t)id, never || d == -100 ? -INFINITY : (float)d};
+        p->bias[i] = (ie_bias){(int32_t)id, never || d == -100 ? NEVER : (float)d};
         if (object) it = json_object_iter_next(v, it);
     }
     p->job.sampling.bias = p->bias;
@@ -109,6 +113,7 @@ static ie_status read_constraint(const json_t *o, serve_params *p, ie_error *err
     json_t *schema = json_object_get(o, "json_schema");
     if (schema && json_is_null(schema)) schema = NULL;
     if (format) st = serve_get_str(format, "type", &type, NULL, err);
+    if (!st && json_object_size(format) && !json_is_string(json_object_get(format, "type"))) st = ie_fail(err, IE_E_ARG, "'response_format.type' is missing");
     if (st) return st;
     if ((gbnf && n) + (schema != NULL) + (strcmp(type, "text") != 0) > 1)
         return ie_fail(err, IE_E_ARG, "only one of 'response_format', 'grammar' and 'json_schema' can be given");

@@ -34,6 +34,8 @@ static const serve_route *find(const http_req *r, const char **other) {
 
 /* ---- keys --------------------------------------------------------------------------------------------------------------- */
 
+#define BLANK " \t\r\n"
+
 /* The time depends on the lengths alone. */
 static bool same_key(const char *a, size_t na, const char *b, size_t nb) {
     unsigned char diff = na != nb;
@@ -41,13 +43,14 @@ static bool same_key(const char *a, size_t na, const char *b, size_t nb) {
     return diff == 0 && na > 0;
 }
 
-/* keys: one a line. Every line is compared. */
+/* keys: one a line, blanks around them do not count. Every line is compared. */
 static bool key_in(const char *keys, const char *key) {
     bool found = false;
-    for (const char *p = keys; *p;) {
-        size_t n = strcspn(p, "\r\n");
+    for (const char *p = keys + strspn(keys, BLANK); *p;) {
+        size_t line = strcspn(p, "\r\n"), n = line;
+        while (n && strchr(" \t", p[n - 1])) n--;
         found |= n > 0 && same_key(key, strlen(key), p, n);
-        p += n + strspn(p + n, "\r\n");
+        p += line + strspn(p + line, BLANK);
     }
     return found;
 }
@@ -64,10 +67,11 @@ static bool allowed(serve *s, const http_req *r) {
 
 /* ---- origins -------------------------------------------------------------------------------------------------------------- */
 
+/* Blanks around the commas do not count. */
 static bool in_list(const char *list, const char *word) {
     size_t len = strlen(word);
-    for (const char *p = list; *p; p += *p == ',') {
-        size_t n = strcspn(p, ",");
+    for (const char *p = list + strspn(list, ", "); *p; p += strspn(p, ", ")) {
+        size_t n = strcspn(p, ", ");
         if ((n == 1 && *p == '*') || (n == len && !memcmp(p, word, n))) return true;
         p += n;
     }

@@ -20,6 +20,7 @@
 #define COMPANY_S 1.0        /* others: requests that got a slot since the prompt did, not longer ago than this */
 #define STATE_EVERY 1024    /* positions: recurrent states that are kept within prompts */
 #define SAVE_S 3.0           /* at the end, for replies that have not been evaluated again yet */
+#define SHUTTING_DOWN "the server is shutting down"
 #define PAUSE_NS 5000000    /* while all running requests wait for their readers */
 
 typedef struct job {
@@ -220,7 +221,7 @@ serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err)
         pthread_mutex_init(&st->lock, NULL);
         pthread_cond_init(&st->more, NULL);
         pthread_mutex_lock(&d->lock);
-        if (d->drain) ok = ie_fail(err, IE_E_FULL, "the server is shutting down") == IE_OK;
+        if (d->drain) ok = ie_fail(err, IE_E_FULL, SHUTTING_DOWN) == IE_OK;
         else if (d->stats.n_waiting + (int)n > s->opts.queue)
             ok = ie_fail(err, IE_E_FULL, "the queue is full: %d requests wait", d->stats.n_waiting) == IE_OK;
         d->stats.rejected += !ok;
@@ -613,7 +614,8 @@ static void drop_cancelled(serve_sched *d) {
         *at = j->next;
         d->stats.n_waiting--;
         d->stats.cancelled++;
-        end_waiting(j, IE_E_CANCELLED, "the request was cancelled");
+        if (d->stop) end_waiting(j, IE_E_FULL, SHUTTING_DOWN);
+        else end_waiting(j, IE_E_CANCELLED, "the request was cancelled");
     }
 }
 
@@ -655,7 +657,8 @@ static void admit(serve_sched *d) {
 
 static void drop_running(serve_sched *d) {
     ie_error err;
-    ie_fail(&err, IE_E_CANCELLED, "the request was cancelled");
+    if (d->stop) ie_fail(&err, IE_E_FULL, SHUTTING_DOWN);
+    else ie_fail(&err, IE_E_CANCELLED, "the request was cancelled");
     for (int i = 0; i < d->n_slots; i++)
         if (d->slot[i] && (d->stop || d->slot[i]->st->cancel)) end_job(d, i, SERVE_STOP_END, -1, &err);
 }

@@ -127,6 +127,7 @@ def test_constrained_output(smol):
     (b"{", "JSON"), (b"[]", "object"), (b'{"messages": [], "messages": []}', "duplicate"), (b'{"messages": "x"}', "messages"), (b"{}", "messages"),
     (b'{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', "temperature"),
     (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 99999999999999999999}', "JSON"),
+    (b'{"messages": [{"role": "user", "content": "x"}], "response_format": {"typ": "json_object"}}', "response_format.type"),
     (b'{"messages": [{"role": "user", "content": "x"}], "n": 0}', "'n'"), (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON"),
     (b'{"messages": [{"role": "user", "content": "\xff"}]}', "JSON"), (b"[" * 100000, "nested"), (b"\n" * 1000000, "JSON"),
     (b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]}', "image_url"),
@@ -135,6 +136,23 @@ def test_constrained_output(smol):
 def test_bad_requests(smol, body, word):
     status, obj = smol.post("/v1/chat/completions", body)
     assert status == 400 and word in obj["error"]["message"], obj
+
+
+def test_biases_against_the_grammar(smol):
+    """A banned token where the grammar or the vocabulary leaves no other: the text is still whole, and nobody's error."""
+    ban = [[t, False] for text in ("yes", "y", "ye", "es", "s", "e", "no", "n", "o") for t in smol.ok("/tokenize", {"content": text})["tokens"]]
+    for bias in (ban, {str(t): -100 for t, _ in ban}):
+        for more in ({}, {"temperature": 1, "seed": 3}, {"temperature": 1, "top_p": 0.5, "top_k": 3}):
+            assert text_of(smol.chat("Yes?", grammar='root ::= "yes" | "no"', max_tokens=8, logit_bias=bias, **more)) in ("yes", "no")
+    every = [[t, False] for t in range(49152)]
+    assert isinstance(json.loads(text_of(smol.chat("JSON", response_format={"type": "json_object"}, max_tokens=8, logit_bias=every))), dict)
+    assert smol.chat("Hi", max_tokens=2, logit_bias=every)["usage"]["completion_tokens"] <= 2
+
+
+def test_top_p_of_zero(smol):
+    """OpenAI's and Anthropic's range begins at 0: the likeliest token."""
+    greedy = text_of(smol.chat("Name a colour.", max_tokens=6))
+    assert text_of(smol.chat("Name a colour.", max_tokens=6, temperature=1, top_p=0)) == greedy
 
 
 def test_nul_and_special_text(smol):
@@ -182,6 +200,33 @@ def test_keys_signals_and_drain(ie, tiny, tmp_path):
     time.sleep(0.05)
     err = s.stop()
     assert b"200" in answer.readline() and "shutting down" in err
+
+
+def test_what_does_not_end_in_time_is_told(ie, tiny):
+    """Requests that run or wait when --drain is over: each gets an answer, whole or as the stream's last event."""
+    s = Server(ie, tiny("q8_0"), "--parallel", 2, "--ctx", 1048576, "--drain", 1, "--quiet")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(s.request, "POST", "/v1/completions", {"prompt": f"{i} abc", "max_tokens": 1000000, "ignore_eos": True, "stream": i % 2 == 0}) for i in range(8)]
+        wait_until(lambda: s.metric("requests_processing") == 2 and s.metric("requests_waiting") == 6, "all have come")
+        s.stop()
+        answers = [j.result() for j in jobs]
+    for status, _, text in answers:
+        assert status in (200, 503) and b"the server is shutting down" in text and b'"code":503' in text
+
+
+def test_blanks_in_lists(ie, tiny, tmp_path):
+    """Blanks around keys and origins do not count: a header could not even hold them."""
+    keys = tmp_path / "keys"
+    keys.write_text("  first \n\n\t\nsecond\t\r\n \n")
+    s = Server(ie, tiny("q8_0"), "--api-key-file", keys, "--cors-origins", "https://a.example, https://b.example", "--quiet", key="second")
+    try:
+        for key, status in (("first", 200), ("second", 200), ("", 401), (" ", 401), ("third", 401)):
+            assert s.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})[0] == status, key
+        for origin in ("https://a.example", "https://b.example"):
+            assert s.request("GET", "/v1/models", headers={"Origin": origin})[1]["Access-Control-Allow-Origin"] == origin
+        assert "Access-Control-Allow-Origin" not in s.request("GET", "/v1/models", headers={"Origin": "https://c.example"})[1]
+    finally:
+        s.stop()
 
 
 def test_command_line(ie, tmp_path):
