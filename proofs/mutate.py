@@ -141,7 +141,7 @@ def esbmc_kills(function, core_dir, seconds):
         words = line.split("#")[0].split()
         if len(words) < 2 or words[1] != "esbmc" or words[0] not in named:
             continue
-        options = [w for w in words[2:] if w != "plain"]
+        options = [w for w in words[2:] if w != "plain" and not w.startswith("places=")]
         checks = [] if "plain" in words[2:] else ["--overflow-check", "--ub-shift-check"]
         _, out = run([ESBMC, os.path.join(ROOT, "proofs/esbmc/laws.c"), "-I" + core_dir, "-I" + core_dir + "/../laws",
                       "--function", "prove_" + words[0]] + checks + options, seconds)

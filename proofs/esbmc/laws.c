@@ -82,8 +82,11 @@ P(gpu_load_head, ANY, ANY, ANY)
 PEACH(gpu_moves, 1, (uint32_t)LAW_GPU_COUNT, c, w[0], ANY)
 PEACH(gpu_sources, 1, (uint32_t)LAW_GPU_COUNT, c, w[0])
 P(block_tok, ANY, ANY, ANY)
-/* Eight of the 32 places of base in the ring, each by itself: all of them take more memory than there is. */
-PEACH(log_replay, 1, 8u, w[0] << 5 | c, ANY, ANY, ANY, ANY, ANY)
+/* One of the 32 places of base in the ring, PLACE: all in one proof take more memory than there is. */
+#ifndef PLACE
+#define PLACE 0u
+#endif
+PEACH(log_replay, 1, 1u, w[0] << 5 | (PLACE + c), ANY, ANY, ANY, ANY, ANY)
 P(seg_exact, ANY, ANY)
 P(seg_cover, ANY, ANY)
 P(wave_cover, ANY, ANY, ANY)
