@@ -96,9 +96,9 @@ static char *newer_ptx(const char *ptx, ie_error *err) {
     if (!copy) return NULL;
     memcpy(copy, ptx, n);
     char *at = strstr(copy, version);
-    if (at) memcpy(at + sizeof version - 1u, "8.0", 3);
+    if (at && strlen(at) >= sizeof version + 2u) memcpy(at + sizeof version - 1u, "8.0", 3);
     at = strstr(copy, target);
-    if (at) memcpy(at + sizeof target - 1u, "90", 2);
+    if (at && strlen(at) >= sizeof target + 1u) memcpy(at + sizeof target - 1u, "90", 2);
     while (at && (at = strstr(at, mark))) memset(at, ' ', sizeof mark - 1u);
     return copy;
 }
@@ -135,7 +135,7 @@ static ie_status module_load(gpu_driver *d, const void *image, const char *name,
     char log[512] = "", version[16];
     int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
-    bool text = memcmp(image, "//", 2) == 0 || memcmp(image, ".version", 8) == 0;
+    bool text = strncmp(image, "//", 2) == 0 || strncmp(image, ".version", 8) == 0;
     char *newer = text && d->card.overlap ? newer_ptx(image, err) : NULL;
     if (text && d->card.overlap && !newer) return err->code;
     int code = d->call.module_load(out, newer ? newer : image, 2, options, values);
