@@ -46,6 +46,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
     uint64_t most = few ? p->n_part : 1;
     while (tokens > 1 && (s->n + tokens - 1u) / tokens * (uint64_t)n_kv * most < 2u * threads) tokens /= 2;
     cut(p, s, tokens);
+    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a plan has heads and parts
     uint32_t items = p->n_block * n_kv, want = (ITEMS_PER_THREAD * threads + items - 1u) / items;
     p->n_split = !few || threads == 1 || !ie_share_ok(p->n_part, p->n_part) ? 1 : want < p->n_part ? want : p->n_part;
     p->max_nq = p->tokens * group;

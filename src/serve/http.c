@@ -702,7 +702,7 @@ static ie_status listen_on(http_server *s, ie_error *err) {
     socklen_t len = sizeof a;
     if (getsockname(evhttp_bound_socket_get_fd(s->bound), (struct sockaddr *)&a, &len))
         return ie_fail(err, IE_E_IO, "the port of %s cannot be asked for: %s", s->c.host, strerror(errno));
-    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): filled by getsockname
+    // NOLINTNEXTLINE(clang-analyzer-core.*): filled by getsockname
     s->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&a)->sin6_port : ((struct sockaddr_in *)(void *)&a)->sin_port);
     return IE_OK;
 }

@@ -260,6 +260,7 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
     pthread_mutex_lock(&d->lock);
     d->slot[slot] = NULL;
     d->stats.n_busy--;
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): an error that is given has a code
     d->stats.cancelled += err && err->code == IE_E_CANCELLED;
     d->stats.errors += err && err->code != IE_E_CANCELLED;
     d->stats.predicted_tokens += (uint64_t)j->n_predicted;
