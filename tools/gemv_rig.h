@@ -149,7 +149,8 @@ static void rig_close(gemv_rig *r) {
 /* A matrix of random weights, as many copies as fill `megabytes`, at least one. */
 static ie_status rig_open(gemv_rig *r, gemv_dev *d, const ie_format *f, uint32_t rows, uint32_t cols, uint32_t megabytes, ie_error *err) {
     uint32_t seed = 1u + rows + cols + (uint32_t)f->id, len = f->blocks * IE_BLOCK;
-    *r = (gemv_rig){.dev = d, .mat = {.fmt = f, .rows = rows, .cols = cols, .name = "matrix"}, .choice = {5, false}};
+    *r = (gemv_rig){.dev = d, .mat = {.fmt = f, .rows = rows, .cols = cols, .name = "matrix"}};
+    gpu_mat_choice_read(&r->choice);
     if (!ie_dims_ok(rows, cols) || (f->dot != IE_FLOAT && cols % len))
         return ie_fail(err, IE_E_ARG, "shape %u x %u: %s rows of 1 to %u weights, multiples of %u, at most %u of them, are allowed", rows, cols, f->name,
                        IE_MAX_K, f->dot == IE_FLOAT ? 1u : len, IE_MAX_ROWS);

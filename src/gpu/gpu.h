@@ -139,6 +139,8 @@ ie_status gpu_launch_argmax(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t ro
 
 /* ---- weights in device memory (layout.c) --------------------------------------------------------------------------- */
 
+/* A format's fields in the GPU layout. */
+ie_gpu_format gpu_format_of(const ie_format *f);
 /* Bytes of a matrix in the GPU layout: a multiple of 256. */
 uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols);
 uint64_t gpu_tile_bytes(const ie_format *f, uint32_t cols); /* of a tile in it: 32 rows; tiles follow each other */

@@ -48,12 +48,7 @@ static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gem
 
 /* gemv_stream.c: rings as long as LDS allows. False: the matrix is not for it. */
 static bool stream_fits(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a, uint32_t *lds) {
-    static const ie_gpu_format formats[IE_F_COUNT] = {
-#define ROW(NAME, FORMAT, N0, N1, PER, APART) [IE_F_##FORMAT] = {N0, N1, PER, APART},
-        IE_GPU_FORMATS(ROW)
-#undef ROW
-    };
-    const ie_gpu_format f = formats[m->fmt->id];
+    const ie_gpu_format f = gpu_format_of(m->fmt);
     a->waves = ie_ntiles(m->rows) <= r->card->units ? STREAM_WAVES : IE_WG_WAVES; /* a tile a workgroup: it ends sooner with more */
     uint32_t x = a->nblk * IE_Q8_WORDS * 4u, ring = a->waves * 4u * (ie_gpu_unit_words(f) + (f.apart ? IE_TILE_ROWS / 2u : 0u));
     bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && ie_ntiles(m->rows) * 4u >= r->card->units * 3u;

@@ -24,6 +24,8 @@ static const ie_gpu_format formats[IE_F_COUNT] = {
 #undef ROW
 };
 
+ie_gpu_format gpu_format_of(const ie_format *f) { return formats[f->id]; }
+
 uint64_t gpu_tile_bytes(const ie_format *f, uint32_t cols) { return 4u * (uint64_t)ie_gpu_tile_words(formats[f->id], ie_nblk(cols)); }
 
 uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols) {

@@ -4,11 +4,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 #include <math.h>
 
+#include "gpu_modes.h"
 #include "gpu_rig.h"
 
 static gpu_dev dev;
@@ -484,29 +484,7 @@ static int run_all(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The simulator reads its modes once, so each is a process of its own. */
-static int run_mode(const char *name, const char *value) {
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        setenv(name, value, 1);
-        small = true;
-        int failed = run_all();
-        fflush(NULL);
-        _exit(failed ? 1 : 0);
-    }
-    int status = 1;
-    waitpid(child, &status, 0);
-    if (status) printf("%s=%s: failed\n", name, value);
-    return status != 0;
-}
-
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    static const char *const modes[][2] = {{"IE_SIM_ULP", "1"},    {"IE_SIM_ULP", "2"},  {"IE_SIM_ULP", "3"},
-                                           {"IE_SIM_STRICT", "1"}, {"IE_SIM_RACE", "1"}, {"IE_SIM_WEAK", "2"}};
-    int failed = 0;
-    if (getenv("IE_GPU_TEST") || getenv("IE_GPU_LIB")) return run_all(); /* a card has no modes */
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) failed |= run_mode(modes[i][0], modes[i][1]);
-    return failed | run_all();
+    return modes_all(run_all, &small);
 }
