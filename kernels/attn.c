@@ -1,7 +1,8 @@
 /* RoPE with the writing of KV pages, and attention, in the order of docs/NUMERICS.md.
  *
  *   ie_rope_kv      norm of q and k heads, RoPE, q in place, k and v to the pages as f16
- *   ie_attn_split   workgroup = (query head, partial of 8 pages, token)
+ *   ie_attn_one_*   workgroup = (query head, partial of 8 pages, token), for heads of up to 64, 128, 256
+ *   ie_attn_split_*, ie_attn_copy_*   the same for several query heads that share K and V; _copy: values come to LDS by copies (IE_COPIES)
  *   ie_attn_kv_*    workgroup = (KV head, spw partials, up to 8 (query head, token) pairs that share K and V through LDS), for
  *                   heads of up to 64, 128, 256
  *   ie_attn         workgroup = (query head, token): all partials one after the other, any head size; reads K twice
@@ -10,11 +11,12 @@
  * Operands: f32 rows of queries (each followed by its gate where the op has gates); pages K [hdp / 8][32][8], V [32][hdp] f16;
  *   partials [token][head][k]: output, maximum, sum in f32; results f32 and / or Q8. Who finishes a query's last partial (a
  *   counter a query) joins them in ascending order. All kernels give the same bits.
- * Launch: rope_kv 32 lanes, x = head (queries, then KV heads), y = token. split 256 lanes, x = head, y = token, z = partial;
- *   kv 256 lanes, x = KV head, y = group of 8 pairs, z = share of partials; attn 256 lanes, x = head, y = token. Partials are
+ * Launch: rope_kv 32 lanes, x = head (queries, then KV heads), y = token. one 256 lanes, x = head, y = token, z = partial;
+ *   split and copy the same with x = KV head * its shares of query heads; kv 256 lanes, x = KV head, y = group of 8 pairs, z = share of partials; attn 256 lanes, x = head, y = token. Partials are
  *   counted from the first that a query sees; surplus workgroups leave at once, so a grid serves until a sequence outgrows it.
- * Bytes moved: split 128 hdp bytes a page and query head, kv once for its pairs; 4 (hdp + 2) bytes a partial, written and read.
- * LDS: rope_kv 4 KB; split 1.1 KB; kv 128 hdp bytes; attn 1.1 KB. Registers: budgets.txt. */
+ * Bytes moved: one 128 hdp bytes a page and query head, split, copy and kv once for their heads or pairs; 4 (hdp + 2) bytes a partial, written and read.
+ * LDS: rope_kv 4 KB; one, split and copy 4 hd bytes a query head and their sums, copy 512 hdp bytes of values besides; kv 128 hdp
+ *   bytes; attn 1.1 KB. Registers: budgets.txt. */
 #include "q8.h"
 
 /* ---- RoPE and KV pages ----------------------------------------------------------------------------------------------- */
