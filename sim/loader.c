@@ -104,6 +104,7 @@ static bool load_segments(loader *l) {
         sim_mark_written(m->mem, (u64)(uintptr_t)to, msz);
         if (rd32(ph + 4) & 1) {
             if (m->text_hi) return sim_fail(l->err, "code object: two executable segments");
+            if (va & 3) return sim_fail(l->err, "code object: executable segment at 0x%llx, must be a multiple of 4", (unsigned long long)va);
             m->text_lo = (u64)(uintptr_t)to;
             m->text_hi = m->text_lo + (fsz & ~3ull);
         }

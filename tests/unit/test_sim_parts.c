@@ -156,6 +156,15 @@ static void code_objects(void **state) {
         assert_true(m != NULL || e.text[0]);
         sim_module_free(m);
     }
+    size_t text = 64; /* the executable one of the program headers (56 bytes each): at an odd address it is no text */
+    while (d[text] != 1 || !(d[text + 4] & 1)) text += 56;
+    for (u8 off = 1; off < 4; off++) {
+        sim_error e = {{0}};
+        d[text + 16] = (u8)(d[text + 16] + off);
+        assert_null(sim_module_load(mem, d, n, &e));
+        assert_non_null(strstr(e.text, "must be a multiple of 4"));
+        d[text + 16] = (u8)(d[text + 16] - off);
+    }
     u32 rng = 1;
     for (int i = 0; i < 3000; i++) {
         rng = rng * 1664525 + 1013904223;
