@@ -478,6 +478,10 @@ enum sim_result sim_run(sim_device *d, sim_module *m, sim_kernel *k, const sim_l
         sim_fail(err, "simulator: out of memory");
         return SIM_FAULT;
     }
+    if (!sim_uop_at(m->code, k->entry)) {
+        sim_fail(err, "kernel %s: no instruction starts at its entry point 0x%llx", k->name, (unsigned long long)(k->entry - m->text_lo));
+        return SIM_FAULT;
+    }
     job j = {.next = 0};
     launch *l = &j.l;
     l->dev = d;
