@@ -46,6 +46,15 @@ typedef struct {
 
 /* ---- gemv.c ---------------------------------------------------------------------------------------------------------- */
 
+/* RMSNorm of the row that a matrix kernel has made, by its workgroup that ends last (IE_NORM_FUSE). */
+typedef struct {
+    IE_PTR(const float) w;   /* 0: none */
+    IE_PTR(uint32_t) count;  /* workgroups that have ended; zero between launches */
+    ie_abi_out out;
+    uint32_t groups;         /* workgroups of the launch */
+    float eps;
+} ie_abi_norm;
+
 typedef struct {
     IE_PTR(const uint32_t) x; /* Q8 blocks, or f32 rows x_ld floats apart */
     IE_PTR(const uint32_t) w;
@@ -57,6 +66,7 @@ typedef struct {
     uint32_t waves; /* that share out a tile's segments: 4 or 8 */
     uint32_t ahead; /* units that a wave asks the L2 cache for beyond the one under way; gemv_stream.c: units of its ring */
     uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's to the next */
+    ie_abi_norm norm; /* of one token's row; AMD */
 } ie_abi_gemv;
 
 typedef struct {

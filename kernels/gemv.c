@@ -9,8 +9,8 @@
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
  * 4 KB a token of a group; NVIDIA: 4 KB of activations. Registers: budgets.txt. */
-#include "gpu.h"
 #include "ie_layout.h"
+#include "norm.h"
 
 typedef enum { K_DOT, K_DOT_MIN, K_DOT2, K_DOT2_MIN } kind;
 
@@ -219,13 +219,13 @@ IE_INLINE void x_block(const unit_x *x, uint32_t nt, uint32_t from, uint32_t *ou
     }
 }
 
-/* Where a wave stands: its tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
+/* Where a wave stands: its number and tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
 typedef struct {
-    uint32_t tile, slot, part, nseg, seg, seg1;
+    uint32_t wave, tile, slot, part, nseg, seg, seg1;
 } place;
 IE_INLINE place where(const ie_abi_gemv *a) {
     uint32_t wave = ie_wave();
-    place p = {.slot = ie_wave_slot(wave, a->waves), .part = ie_wave_part(wave, a->waves), .nseg = ie_nseg(a->nblk)};
+    place p = {.wave = wave, .slot = ie_wave_slot(wave, a->waves), .part = ie_wave_part(wave, a->waves), .nseg = ie_nseg(a->nblk)};
     p.tile = ie_wg_x() * ie_wg_tiles(a->waves) + p.slot;
     p.seg = ie_wave_seg(p.nseg, p.part, a->waves), p.seg1 = ie_wave_seg(p.nseg, p.part + 1u, a->waves);
     return p;
@@ -257,6 +257,16 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
             put(a, row, t, sum, IN_LDS(nt) ? first : ends_of(a, row, t));
         }
 }
+
+/* After tile_put of a single token: the norm of its row, if there is one. sums: the kernel's. */
+#if IE_LAST_GROUP
+IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
+    IE_SCALAR const ie_abi_gemv *again = (IE_SCALAR const ie_abi_gemv *)ie_kernarg_();
+    if (again->norm.w) norm_last(&again->norm, again->y, again->rows, p->wave, sums);
+}
+#else
+#define row_end(p, sums) ((void)0)
+#endif
 
 /* A segment ends with unit i: its sums to LDS. */
 #define SEGMENT_END(NT) \
@@ -342,6 +352,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
             if (IN_LDS(NT) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
         } \
         tile_put(&a, sums, NT, &p, first); \
+        if ((NT) == 1u) row_end(&p, sums); \
     }
 
 #define EMBED(F, KIND, BIAS, ROW) \
@@ -432,6 +443,7 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
             } \
         } \
         tile_put(&a, sums, 1u, &p, first); \
+        row_end(&p, sums); \
     } \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \
         ie_dep(); \

@@ -82,6 +82,8 @@ IE_INLINE void ie_dep_wait(void) {}
 #define ie_ahead(p, bytes) ((void)(p), (void)(bytes))
 #define IE_UNIFORM_LDS 0
 #define IE_COPIES 0
+/* A launch can end with work of the whole row that it has made (norm.h). */
+#define IE_LAST_GROUP 1
 #define ie_weights16(p) ie_load16(p)
 #define ie_weights4(p) (*(p))
 IE_INLINE void ie_wave_sync(void) {}
@@ -123,6 +125,7 @@ IE_INLINE void ie_ahead_(IE_GLOBAL const void *p, uint32_t bytes) {
 #define ie_ahead(p, bytes) ie_ahead_(p, bytes)
 /* Operands that are the same in all lanes come through LDS: a load from global memory would wait for L2 once a block. */
 #define IE_UNIFORM_LDS 1
+#define IE_LAST_GROUP 0 /* a launch more costs little where they overlap */
 /* Weights: read once, so they do not stay in L1; in the order of the text. */
 IE_INLINE ie_u4 ie_weights16(IE_GLOBAL const void *p) {
     ie_u4 v;

@@ -11,23 +11,7 @@
  *   workgroup would wait three times as long for its part of the stores) and writes its own blocks.
  * Bytes moved: 4 n read for each share (norm: once more from L0), n to 4 n written. Launches of this family are bound by latency.
  * LDS: norm 32 bytes; others none. Registers: budgets.txt. */
-#include "q8.h"
-
-/* Sum of squares of a row, in all lanes. */
-IE_INLINE float sum256(IE_GLOBAL const float *x, uint32_t n, IE_LDS float *sums) {
-    float p = 0.0f;
-    for (uint32_t i = ie_tid(); i < n; i += 16u * 256u) { /* sixteen loads in flight; the zeros beyond the row change nothing */
-        float v[16];
-#pragma unroll
-        for (uint32_t k = 0; k < 16u; k++) v[k] = i + 256u * k < n ? x[i + 256u * k] : 0.0f;
-#pragma unroll
-        for (uint32_t k = 0; k < 16u; k++) p = ie_fma(v[k], v[k], p);
-    }
-    p = ie_wave_tree(p);
-    if (ie_lane() == 0u) sums[ie_wave()] = p;
-    ie_barrier();
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
+#include "norm.h"
 
 IE_KERNEL(256) ie_rmsnorm(ie_abi_rows a) {
     static IE_LDS_VAR float sums[8];
@@ -38,8 +22,7 @@ IE_KERNEL(256) ie_rmsnorm(ie_abi_rows a) {
     float w = i < a.n ? a.w[i] : 0.0f;
     ie_dep_wait();
     float v = i < a.n ? x[i] : 0.0f;
-    float mean = sum256(x, a.n, sums) / (float)a.n;
-    float r = ie_div(1.0f, ie_sqrt(mean + a.eps));
+    float r = norm_factor(x, a.n, a.eps, ie_wave(), sums);
     while (b < nblk) {
         ie_out_put(&a.out, t, i, a.n, v * r * w);
         b += a.shares * 8u, i = b * IE_BLOCK + ie_lane();

@@ -63,6 +63,9 @@ static const env_row rows[IE_ENV_COUNT] = {
                        "Same bits."},
     [IE_ENV_GEMV_NOBATCH] = {"IE_GEMV_NOBATCH", V_SWITCH, "0|1", "0",
                              "GPU, for debugging: with several tokens one launch for each of them multiplies a matrix. Same bits."},
+    [IE_ENV_NORM_FUSE] = {"IE_NORM_FUSE", V_SWITCH, "0|1", "0",
+                          "GPU, AMD: with one token the matrix kernel that makes a row also normalises it, by its workgroup that ends last: "
+                          "two launches fewer a layer. Same bits."},
 };
 
 const char *ie_env_text(ie_env_id id) {

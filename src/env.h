@@ -28,6 +28,7 @@ typedef enum {
     IE_ENV_HOST_TOPK,
     IE_ENV_TR_MIN,
     IE_ENV_GEMV_NOBATCH,
+    IE_ENV_NORM_FUSE,
     IE_ENV_COUNT
 } ie_env_id;
 

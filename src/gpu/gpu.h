@@ -21,6 +21,7 @@ typedef struct {
     uint32_t lds_per_group;     /* bytes that a workgroup can have, what its kernel declares included */
     bool copies;                /* memory is copied to LDS by the card itself (kernels/gemv_stream.c) */
     bool overlap;               /* a launch can begin while the one before it runs (driver.h: GPU_OVERLAP) */
+    bool last_group;            /* matrix kernels can go on with the row that they have made (kernels/gpu.h: IE_LAST_GROUP) */
     uint32_t norm_chunks;       /* chunks of 256 values of a row that a workgroup of RMSNorm takes */
     uint32_t ahead;             /* units of a matrix that a wave asks the L2 cache for, beyond the one under way */
 } gpu_card;
@@ -58,8 +59,9 @@ void gpu_attn_choice_read(gpu_attn_choice *c); /* IE_ATTN, IE_ATTN_KV_MIN, IE_AT
 typedef struct {
     uint32_t mma_min; /* tokens from which on matrix instructions do it */
     bool nobatch;     /* a launch for each token */
+    bool norm_fuse;   /* a single token's row is normalised by the launch that makes it, where the card's kernels can */
 } gpu_mat_choice;
-void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH */
+void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH, IE_NORM_FUSE */
 
 /* Everything that turning ops into launches needs to know of a run. Addresses are device memory. */
 typedef struct {
@@ -78,6 +80,7 @@ typedef struct {
     const gpu_attn_choice *attn; /* NULL: the defaults */
     const gpu_mat_choice *mat;   /* NULL: the defaults */
     uint32_t op;           /* index of the op that is being turned into launches */
+    const ie_op *norm;     /* NULL, or the RMSNORM behind it, which its launch does, too */
 } gpu_run;
 
 static inline gpu_ptr gpu_at(const gpu_run *r, ie_off off, uint64_t at_floats) { return r->arena + 256u * (uint64_t)off + 4u * at_floats; }
@@ -86,10 +89,14 @@ static inline uint32_t gpu_rows(const gpu_run *r, const ie_op *op) { return op->
 /* Launches of one op: one row for each kind (launch.c gathers the families' functions). */
 typedef ie_status (*gpu_launch_fn)(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 extern const gpu_launch_fn gpu_launch_table[OP_KINDS];
+/* Appends the launches of ops [first, last) of the list; each names its op, the first one where it does two. */
+ie_status gpu_launch_list(gpu_run *r, const ie_oplist *l, uint32_t first, uint32_t last, gpu_launches *out, ie_error *err);
 
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);  /* launch_gemv.c */
 ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);   /* launch_gemv.c */
 ie_status gpu_launch_rmsnorm(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err); /* launch_rows.c */
+/* Whether a launch of matrix op mm can also do the RMSNORM behind it. */
+bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm); /* launch_gemv.c */
 /* An op's outputs: rows of n values, f32 and / or Q8 as the op has them. */
 ie_abi_out gpu_out(const gpu_run *r, const ie_op *op, uint32_t n);
 ie_status gpu_launch_quant(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
@@ -118,7 +125,8 @@ static inline gpu_gdn_parts gpu_gdn_parts_of(const ie_state_desc *d) {
 }
 
 /* Bytes of scratch that the launches of a state may use (launch_attn.c); zeroed once, when it is allocated. The first word is
- * IE_ATTN=check's largest relative difference so far, a float. */
+ * IE_ATTN=check's largest relative difference so far, a float; the word at GPU_ENDED counts workgroups of a matrix that is normalised. */
+#define GPU_ENDED 4u
 uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu_attn_choice *c);
 /* Partials of 8 pages of the step's longest sequence. Launches of attention depend on it, on the batch's size and on where its
  * sequences begin, and on nothing else of the step. */

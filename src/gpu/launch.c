@@ -11,6 +11,20 @@ const gpu_launch_fn gpu_launch_table[OP_KINDS] = {
     [OP_ROWS] = gpu_launch_rows,
 };
 
+ie_status gpu_launch_list(gpu_run *r, const ie_oplist *l, uint32_t first, uint32_t last, gpu_launches *out, ie_error *err) {
+    ie_status st = IE_OK;
+    for (r->op = first; r->op < last && !st; r->op++) {
+        const ie_op *op = &l->ops[r->op];
+        size_t from = out->n;
+        if (!gpu_rows(r, op)) continue;
+        r->norm = r->op + 1u < last && gpu_norm_fits(r, op, op + 1) ? op + 1 : NULL;
+        st = gpu_launch_table[op->kind](r, op, out, err);
+        for (size_t k = from; k < out->n; k++) out->v[k].op = r->op;
+        r->op += r->norm != NULL;
+    }
+    return st;
+}
+
 ie_status gpu_add(gpu_launches *l, const char *kernel, uint32_t gx, uint32_t gy, uint32_t block, const void *args, size_t size, ie_error *err) {
     if (size > GPU_ARGS_MAX) return ie_fail(err, IE_E_ARG, "kernel %s: %zu bytes of arguments, at most %u", kernel, size, GPU_ARGS_MAX);
     if (!ie_grow(&l->v, &l->cap, l->n + 1u, sizeof *l->v, "launches", err)) return IE_E_NOMEM;

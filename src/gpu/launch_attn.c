@@ -8,7 +8,7 @@
 #define GROUPS 128u             /* workgroups that ie_attn_kv aims at: two a compute unit */
 #define PART_BYTES (64ull << 20) /* partials of one launch; longer sequences take fewer tokens a launch, at least one */
 
-/* Scratch memory: the largest difference; a counter for each (token, head); with IE_ATTN=check two results; partials. */
+/* Scratch memory: the largest difference, a count (GPU_ENDED); a counter for each (token, head); with IE_ATTN=check two results; partials. */
 #define MAX_HEADS 1024u
 _Static_assert(IE_ABI_T * MAX_HEADS <= 0xFFFFFFFFu / MAX_HEADS, "ie_div_inv: (token, head) pairs by heads");
 #define COUNT_AT 256u

@@ -21,17 +21,33 @@ static const struct {
 #undef ROW
 };
 
-static const gpu_mat_choice defaults = {5, false};
+static const gpu_mat_choice defaults = {5, false, false};
 
 void gpu_mat_choice_read(gpu_mat_choice *c) {
-    *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH)};
+    *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH), ie_env_on(IE_ENV_NORM_FUSE)};
+}
+
+bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm) {
+    const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
+    return c->norm_fuse && r->card->last_group && mm->kind == OP_MATMUL && norm->kind == OP_RMSNORM && gpu_rows(r, mm) == 1u &&
+           mm->of_rows == norm->of_rows && norm->src == mm->dst && norm->src_at == mm->dst_at && norm->n == r->w->mat[mm->mat].rows;
+}
+
+static uint32_t groups_of(const ie_mat *m, uint32_t waves) { return ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)); }
+
+/* The norm behind a launch of so many workgroups. */
+static ie_abi_norm norm_of(const gpu_run *r, uint32_t groups) {
+    gpu_run of = *r;
+    of.op++;
+    return (ie_abi_norm){.w = r->weights + r->w->vec[r->norm->vec].off, .count = r->scratch + GPU_ENDED, .out = gpu_out(&of, r->norm, r->norm->n),
+                         .groups = groups, .eps = r->norm->eps};
 }
 
 static ie_status add_gemv(const ie_mat *m, uint32_t group, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
     if (group_tokens[group] == 16u) waves = IE_WG_WAVES; /* LDS for one tile's sums */
     uint32_t t = group_tokens[group];
     a.waves = waves;
-    return gpu_add(out, names[m->fmt->id].gemv[group], ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)), ie_tok_groups(a.n, t), 32u * IE_WG_WAVES, &a,
+    return gpu_add(out, names[m->fmt->id].gemv[group], groups_of(m, waves), ie_tok_groups(a.n, t), 32u * IE_WG_WAVES, &a,
                    sizeof a, err);
 }
 
@@ -89,6 +105,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     ie_status st = IE_OK;
     for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(m, t, waves, a, out, err);
     if (n > 1u && c->nobatch) return st;
+    if (r->norm) a.norm = norm_of(r, groups_of(m, waves));
     uint32_t group = floats || n == 1u ? ONE : n < c->mma_min ? DOT : n <= group_tokens[MMA] ? MMA : MMA_MORE; /* floats: a token at a time */
     return add_gemv(m, group, waves, a, out, err);
 }

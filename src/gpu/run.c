@@ -110,15 +110,7 @@ static ie_status scratch_room(gpu_backend *g, gpu_state *s, const ie_run *r, ie_
 static ie_status build(gpu_backend *g, gpu_state *s, const ie_run *r, gpu_plan *p, ie_error *err) {
     gpu_run run = {.card = gpu_driver_card(g->drv), .w = r->w, .d = &s->d, .step = r->step, .weights = g->weights, .arena = s->arena,
                    .kv = s->kv, .gdn = s->gdn, .batch = s->batch, .page_table = s->table, .rope = s->rope, .scratch = s->scratch, .attn = &g->attn, .mat = &g->mat};
-    ie_status st = IE_OK;
-    for (uint32_t i = r->first; i < r->last && !st; i++) {
-        const ie_op *op = &r->list->ops[i];
-        run.op = i;
-        if (!gpu_rows(&run, op)) continue;
-        size_t from = p->l.n;
-        st = gpu_launch_table[op->kind](&run, op, &p->l, err);
-        for (size_t k = from; k < p->l.n; k++) p->l.v[k].op = i;
-    }
+    ie_status st = gpu_launch_list(&run, r->list, r->first, r->last, &p->l, err);
     if (!st) p->f = ie_calloc(p->l.n, sizeof *p->f, "launches", err);
     if (!st && !p->f) st = IE_E_NOMEM;
     for (size_t k = 0; k < p->l.n && !st; k++) st = gpu_kernel_find(g, p->l.v[k].kernel, &p->f[k], err);

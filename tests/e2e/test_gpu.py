@@ -1,5 +1,6 @@
 """The GPU backend on the simulator of gfx1201: the CPU backend's bits for whole models, sequences together and alone, layers shared with
 the CPU, graphs or single launches, candidates chosen on the device; what it says when something is missing."""
+import csv
 import json
 import os
 import pathlib
@@ -59,6 +60,22 @@ def same_logits(ie, tmp_path, model, n, *options, env=None):
 @pytest.mark.parametrize("switch, n, t", [("IE_TR_MIN=2", 18, 3), ("IE_TR_MIN=17", 32, 16), ("IE_GEMV_NOBATCH=1", 14, 7)])
 def test_kernels_of_several_tokens_by_switch(ie, tiny, switch, n, t):
     differ(ie, tiny("q4_0"), "-n", n, "-t", t, env=dict([switch.split("=")]))
+
+
+def launches(ie, tmp_path, model, n, **env):
+    """Rows of IE_TRACE: one for each launch."""
+    trace = tmp_path / "launches.csv"
+    ie.run(model, "--tokens", "5,6,7", "-n", n, "-q", "--backend", "hip", env={**SIM, "IE_TRACE": str(trace), **env})
+    return list(csv.DictReader(trace.read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", ["llama-mixed", "qwen3-hd48", "q8_0"])
+def test_norms_in_the_launch_before(ie, tiny, tmp_path, name):
+    model = tiny(name)
+    same_logits(ie, tmp_path, model, 4, env={"IE_NORM_FUSE": "1"})
+    count = lambda fuse: sum(r["kernel"] == "ie_rmsnorm" for r in launches(ie, tmp_path, model, 2, IE_NORM_FUSE=fuse) if r["tokens"] == "1")
+    layers = 1 + max(int(r["layer"]) for r in launches(ie, tmp_path, model, 2))
+    assert count("0") == 2 * layers + 1 and count("1") == 2  # left: the first layer's, and the one behind the rows whose logits are wanted
 
 
 @pytest.mark.parametrize("name", list(tiny_models.MODELS))

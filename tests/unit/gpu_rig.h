@@ -27,6 +27,7 @@ typedef struct {
     ie_gdn_log log;
     gpu_attn_choice attn;
     const gpu_mat_choice *mat_choice; /* NULL: the defaults */
+    size_t launches; /* of the last step */
 } gpu_rig;
 
 static const ie_op rig_op = {.layer = 3, .src = IE_NO_OFF, .dst = IE_NO_OFF, .q8 = IE_NO_OFF, .res = IE_NO_OFF, .mat = IE_NO_W,
@@ -170,8 +171,9 @@ static uint32_t rig_device(gpu_rig *r, const ie_step *s) {
     gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &r->dev_w, .d = &r->d, .step = s, .weights = r->weights, .arena = r->arena_dev,
                    .kv = r->kv, .gdn = r->gdn, .batch = r->batch, .page_table = r->table, .rope = r->rope, .scratch = r->scratch, .attn = &r->attn, .mat = r->mat_choice};
     gpu_launches l = {0};
-    for (run.op = 0; run.op < r->l.n; run.op++) GPU_OK(gpu_launch_table[r->l.ops[run.op].kind](&run, &r->l.ops[run.op], &l, err));
+    GPU_OK(gpu_launch_list(&run, &r->l, 0, r->l.n, &l, err));
     dev_run(r->dev, &l);
+    r->launches = l.n;
     free(l.v);
     dev_get(r->dev, &b, r->batch, sizeof b);
     if (r->d.gdn.n_layer) ie_gdn_log_commit(&r->log, b.bad == 0);

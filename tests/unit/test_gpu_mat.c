@@ -1,5 +1,6 @@
 /* The GPU's matrix kernels and its layout of weights: every format, rows and columns with tails, 1 to 16 tokens, with and without bias
  * and residual: equal bits with the CPU backend; also with perturbed transcendental functions, and in the simulator's checking modes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +120,7 @@ static void choices_of(const ie_format *f, uint32_t rows, uint32_t cols) {
     static const struct {
         gpu_mat_choice c;
         uint32_t tokens[3];
-    } cases[] = {{{2, false}, {2, 3, 4}}, {{17, false}, {5, 11, 16}}, {{5, true}, {2, 7, 16}}};
+    } cases[] = {{{2, false, false}, {2, 3, 4}}, {{17, false, false}, {5, 11, 16}}, {{5, true, false}, {2, 7, 16}}};
     char what[80];
     mat_rig a;
     mat_open(&a, f, rows, cols, true, true);
@@ -151,6 +152,63 @@ static void products(void **state) {
     }
 }
 
+/* ---- IE_NORM_FUSE ------------------------------------------------------------------------------------------------------------ */
+
+enum { NORM_F32, NORM_BOTH, NORM_IN_PLACE, NORM_FORMS };
+
+/* Q8 of x times a matrix, its row normalised: of one token by one launch, of two by two. Several times, since a count goes back to zero. */
+static void norm_of(const ie_format *f, uint32_t rows, uint32_t cols, int form) {
+    static const gpu_mat_choice fused = {5, false, true};
+    char what[80];
+    gpu_rig r;
+    uint64_t row_bytes;
+    rig_open(&r, &dev);
+    rig_seed = 5 + rows + cols + f->id;
+    uint8_t *gguf = random_gguf(f, rows, cols, &row_bytes);
+    int32_t mat = rig_mat(&r, f, rows, cols), w = rig_vec(&r, rows);
+    ie_off x = rig_f32(&r, 2u * cols), q8 = rig_q8(&r, cols), y = rig_f32(&r, 2u * (rows + 7u)), z = rig_f32(&r, 2u * rows), zq = rig_q8(&r, rows);
+    ie_op op = rig_op;
+    op.kind = OP_QUANT, op.src = x, op.src_ld = cols, op.q8 = q8, op.n = cols;
+    rig_add(&r, op);
+    op.kind = OP_MATMUL, op.mat = mat, op.q8 = IE_NO_OFF, op.src_q8 = f->dot != IE_FLOAT, op.src = op.src_q8 ? q8 : x, op.dst = y, op.dst_ld = rows + 7u, op.dst_at = 4;
+    if (form != NORM_IN_PLACE) op.res = y;
+    rig_add(&r, op);
+    op = rig_op;
+    op.kind = OP_RMSNORM, op.vec = w, op.src = y, op.src_ld = rows + 7u, op.src_at = 4, op.n = rows;
+    if (form == NORM_IN_PLACE) op.dst = y, op.dst_ld = rows + 7u, op.dst_at = 4;
+    else op.dst = z, op.dst_ld = rows;
+    if (form == NORM_BOTH) op.q8 = zq;
+    rig_add(&r, op);
+    rig_start(&r, (ie_state_desc){0}, (float[]){1}, (float[]){0.5f});
+    rig_fill(&r, mat, gguf, row_bytes);
+    free(gguf);
+    r.mat_choice = &fused;
+    for (uint32_t t = 1; t <= 3; t++) {
+        uint32_t n = t == 2 ? 2 : 1;
+        for (uint32_t i = 0; i < n * cols; i++) rig_at(&r, x)[i] = rig_rndf();
+        for (uint32_t i = 0; i < n * (rows + 7u); i++) rig_at(&r, y)[i] = rig_rndf();
+        snprintf(what, sizeof what, "%s %u x %u, %u tokens, norm of form %d", f->name, rows, cols, n, form);
+        assert_int_equal(rig_step(&r, &(ie_step){.n = n}, what), IE_OK);
+        assert_int_equal(r.launches, gpu_driver_card(dev.drv)->last_group && n == 1 ? 2 : 3);
+    }
+    if (form == NORM_BOTH) { /* a result that is not finite is told of the norm */
+        rig_at(&r, y)[4 + rows / 2u] = INFINITY;
+        assert_int_equal(rig_step(&r, &(ie_step){.n = 1}, "infinity"), IE_E_NUMERIC);
+    }
+    rig_close(&r);
+}
+
+/* Every format; rows of less than a tile, tails, padded grids, more blocks than a workgroup takes at a time. */
+static void norms(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < IE_F_COUNT; i++) norm_of(&ie_formats[i], 300, 256, small ? NORM_BOTH : (int)(i % NORM_FORMS));
+    for (int form = 0; form < NORM_FORMS; form++) {
+        norm_of(&ie_formats[IE_F_Q4_0], 1, 64, form);
+        norm_of(&ie_formats[IE_F_Q4_K], small ? 1100 : 5120, 256, form);
+        norm_of(&ie_formats[IE_F_Q6_K], small ? 31 : 8100, 512, form);
+    }
+}
+
 /* Many rows: four waves a tile. */
 static void many_rows(void **state) {
     (void)state;
@@ -161,7 +219,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {
