@@ -29,11 +29,21 @@ LIBS    := -ljansson -lpcre2-8 -lm -ldl -pthread
 AVX512  := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
 AVX2    := -mavx2 -mfma -mf16c -mbmi2
 
-# The GPU code: by clang 21 or later with lld, from ziglang (PyPI) where there is no other. Without one the build holds no kernels
-# (make kernels on another machine; --hsaco FILE at run time).
+# The GPU code: by clang 21 or later with lld: ziglang's (PyPI; `make setup` gets it), else the system's, else GPU_CLANG and GPU_LLD.
+# Without one, and with GPU=0, the build holds no kernels (make kernels on another machine; --hsaco FILE at run time).
+GPU         ?= 1
 ZIG_INCLUDE := $(wildcard .venv/lib/python3*/site-packages/ziglang/lib/include)
-GPU_CLANG   ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang clang -isystem $(ZIG_INCLUDE))
-GPU_LLD     ?= $(if $(ZIG_INCLUDE),$(PY) -m ziglang ld.lld)
+SYS_LLVM    ?= /usr/bin
+SYS_VERSION := $(lastword $(sort $(patsubst $(SYS_LLVM)/clang-%,%,$(wildcard $(SYS_LLVM)/clang-2[1-9]))))
+ifneq ($(filter-out 0,$(GPU)),)
+ifneq ($(ZIG_INCLUDE),)
+GPU_CLANG   ?= $(PY) -m ziglang clang -isystem $(ZIG_INCLUDE)
+GPU_LLD     ?= $(PY) -m ziglang ld.lld
+else ifneq ($(and $(SYS_VERSION),$(wildcard $(SYS_LLVM)/ld.lld-$(SYS_VERSION))),)
+GPU_CLANG   ?= $(SYS_LLVM)/clang-$(SYS_VERSION)
+GPU_LLD     ?= $(SYS_LLVM)/ld.lld-$(SYS_VERSION)
+endif
+endif
 GPU_FLAGS   := -std=c2x -O3 -ffp-contract=off -ffreestanding -nogpulib -Icore -Ikernels -Wall -Wno-unused-command-line-argument
 GPU_AMD      = $(GPU_CLANG) --target=amdgcn-amd-amdhsa -mcpu=gfx1201 -mcode-object-version=5 $(GPU_FLAGS)
 GPU_NVIDIA   = $(GPU_CLANG) --target=nvptx64-nvidia-cuda -march=sm_80 --cuda-feature=+ptx78 -nocudalib $(GPU_FLAGS)
@@ -64,7 +74,9 @@ $(BUILD)/libie.a: $(LIB_OBJ)
 	$(call say,AR)$(AR) rcs $@ $^
 
 kernels: $(GPU_CODE)
-	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup-test installs one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
+	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup gets one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
+have-gpu-clang: # for tools/setup.sh
+	@$(if $(GPU_CLANG)$(filter 0,$(GPU)),true,false)
 ifdef GPU_FROM # a build of the host's part by other flags: the kernels are those of that folder
 $(GPU_CODE): $(BUILD)/%: $(GPU_FROM)/%
 	@mkdir -p $(@D) && cp $< $@
@@ -173,7 +185,7 @@ include sim/sim.mk
 # ---- set-up: packages by apt (root), a Python environment in .venv, test files in .cache ---------------------------
 
 setup:
-	@tools/setup.sh build
+	@GPU=$(GPU) tools/setup.sh build
 setup-test:
 	@tools/setup.sh test
 
@@ -288,5 +300,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(FORMS:.o=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all kernels kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build asan-serve asan-serve-build tsan tsan-build tsan-serve tsan-serve-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
+.PHONY: all kernels have-gpu-clang kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build asan-serve asan-serve-build tsan tsan-build tsan-serve tsan-serve-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "gpu/code.h"
 #include "gpu/driver.h"
 
 typedef struct {
@@ -73,6 +74,9 @@ ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_err
 
 ie_status ie_backend_devices(ie_buf *out, ie_error *err) {
     ie_status st = IE_OK;
-    for (int v = 0; v < GPU_VENDORS && !st; v++) st = gpu_driver_list((gpu_vendor)v, out, err);
+    for (int v = 0; v < GPU_VENDORS && !st; v++) {
+        st = gpu_driver_list((gpu_vendor)v, out, err);
+        if (!st && !gpu_codes[v].data && !ie_buf_printf(out, err, GPU_NO_CODE "\n", gpu_vendor_names[v])) st = IE_E_NOMEM;
+    }
     return st;
 }

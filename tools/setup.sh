@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing, once: tools/setup.sh build|test|model|proofs
-#   build  what `make` and `make demo` need: compiler, libraries, Python for fetching the demo model
+#   build  what `make` and `make demo` need: compiler, libraries, Python for fetching the demo model; and into .venv the compiler of
+#          the GPU kernels (ziglang), if it can be fetched: without it, and with GPU=0, the build holds none
 #   test   what `make test` needs besides: test libraries, sanitizers, a Python environment in .venv
 #   model  the demo model into .cache/models
 #   proofs what `make proofs` needs: Frama-C and its solvers by apt, ESBMC into .cache/esbmc
@@ -58,6 +59,19 @@ venv() {
     [ -x .venv/bin/python ] || python3 -m venv .venv
 }
 
+# Best effort: a build without kernels runs on the CPU, and says what is missing when a GPU is asked for.
+gpu_compiler() {
+    make -s have-gpu-clang >/dev/null 2>&1 && return 0
+    zig=$(grep '^ziglang==' tests/requirements.txt)
+    echo "setup: the compiler of the GPU kernels ($zig, 90 MB) into .venv"
+    log=$(mktemp)
+    if ! { venv && .venv/bin/python -m pip install -q --disable-pip-version-check --only-binary :all: --retries 2 --timeout 20 "$zig"; } >"$log" 2>&1; then
+        tail -n 1 "$log" >&2
+        echo "setup: pip could not install $zig (is there a network?): the build will hold no GPU kernels" >&2
+    fi
+    rm -f "$log"
+}
+
 requirements() {
     venv
     stamp=.venv/.installed
@@ -76,6 +90,7 @@ requirements() {
 case "${1:-}" in
 build)
     packages $BUILD_PKGS
+    gpu_compiler
     ;;
 test)
     packages $TEST_PKGS

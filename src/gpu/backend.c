@@ -72,7 +72,7 @@ static const ie_backend_api apis[GPU_VENDORS] = {[GPU_HIP] = API("hip"), [GPU_CU
 static ie_status load_code(gpu_backend *g, gpu_vendor v, const char *file, ie_error *err) {
     if (!file) {
         const gpu_code *c = &gpu_codes[v];
-        if (!c->data) return ie_fail(err, IE_E_DEVICE, "%s: this build holds no kernels for it (make kernels, or --hsaco FILE)", gpu_vendor_names[v]);
+        if (!c->data) return ie_fail(err, IE_E_DEVICE, GPU_NO_CODE, gpu_vendor_names[v]);
         return gpu_module_load(g->drv, c->data, c->name, &g->module, err);
     }
     FILE *f = fopen(file, "rbe");

@@ -10,5 +10,7 @@ typedef struct {
 } gpu_code;
 
 extern const gpu_code gpu_codes[GPU_VENDORS];
+/* Of a vendor's name: what to do where there are none. */
+#define GPU_NO_CODE "%s: this build holds no GPU kernels: make setup gets their compiler, then build again; or give --hsaco FILE (make kernels on another machine)"
 
 #endif
