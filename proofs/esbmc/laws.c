@@ -1,4 +1,4 @@
-/* What ESBMC proves: function prove_LAW leaves every input of law_LAW (laws/ie_laws.h) free and asserts that the law is
+/* What ESBMC proves: function prove_LAW leaves every input of law_LAW (laws/) free and asserts that the law is
  * not broken. Inputs outside a law's precondition are LAW_OUT, so that nothing is assumed here.
  *
  * With VACUITY defined the same functions assert that the law never holds (or, at the end of a lemma, false): a proof is
@@ -8,7 +8,8 @@
  * own functions: `dot4` has the exact four products; a block's dot is the sum of its words' dot4 of exactly the bytes that quant.h
  * names; and `dot_room`: in the ranges so proved no sum leaves 32 bits. docs/VERIFICATION.md names what is left to a
  * reader. */
-#include "ie_laws.h"
+#include "ie_laws_bits.h"
+#include "ie_laws_layout.h"
 
 uint32_t nondet_uint32(void);
 int32_t nondet_int32(void);

@@ -36,8 +36,9 @@ uint64_t gpu_mat_bytes(const ie_format *f, uint32_t rows, uint32_t cols) {
 static void put(const ie_gpu_format *f, const move *m, const uint32_t *src, uint32_t *out, uint32_t unit, uint32_t nb, uint32_t j) {
     if (!m->words) /* scales of eight blocks as half-words */
         for (uint32_t r = 0; r < IE_TILE_ROWS; r++) {
-            uint32_t *w = &out[unit + ie_gpu_at(*f, m->to, nb, j / 2u, r)], h = ie_field_half(0, 0, r);
-            *w = ie_half_put(*w, j % 2u, ie_half_of(src[h / 2u], h % 2u));
+            uint32_t e = ie_gpu_move_half(m->at, j), h = ie_field_half(0, 0, r);
+            uint32_t *w = &out[unit + ie_gpu_at(*f, m->to, nb, e / 2u, r)];
+            *w = ie_half_put(*w, e % 2u, ie_half_of(src[h / 2u], h % 2u));
         }
     for (uint32_t i = 0; i < m->words; i++)
         for (uint32_t r = 0; r < IE_TILE_ROWS; r++)

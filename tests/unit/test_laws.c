@@ -1,4 +1,4 @@
-/* Runs every law of laws/ie_laws.h on 10^6 inputs inside its precondition: random, small, near limits, powers of two.
+/* Runs every law of laws/ on 10^6 inputs inside its precondition: random, small, near limits, powers of two.
  * IE_LAW_RUNS sets another number. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../laws/ie_laws.h"
+#include "../../laws/ie_laws_bits.h"
+#include "../../laws/ie_laws_layout.h"
 
 /* f16_nearest: any float, or a tie between two f16 values or a neighbour of one.
  * X(law, its arguments from v, words of the array that follows the scalars, largest value of each scalar ...) */
@@ -33,6 +34,7 @@
     X(field_half, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, 2047, 32, 31, 31, 31, 31)                                   \
     X(layout_disjoint, (v[0], v[1], v[2]), 0, LAW_FORMATS - 1u, LAW_FIELDS - 1u, LAW_FIELDS - 1u)                      \
     X(layout_full, (v[0]), 0, LAW_FORMATS - 1u)                                                                        \
+    X(sb_cover, (v[0], v[1] * 7u + 1u), 0, K, 1)                                                                       \
     X(source_arrays, (v[0], v[1]), 0, LAW_SOURCES - 1u, 209)                                                           \
     X(source_row, (v[0], v[3] ? v[1] : (v[1] + 255u) / 256u * 256u, v[2]), 0, LAW_SOURCES + 1u, K, NBLK - 1u, 1)       \
     X(gpu_units, (v[0], v[1], v[2]), 0, NBLK, NBLK - 1u, NBLK / 8u - 1u)                                               \
@@ -41,7 +43,7 @@
     X(gpu_at, (v[0], v[1], v[2], v[3], v[5], v[4], v[6], v[7]), 0, LAW_GPU_COUNT - 1u, 8, 2, 255, 2, 31, 255, 31)      \
     X(gpu_load, (v[0], v[1], v[2], v[3], v[4]), 0, LAW_GPU_COUNT - 1u, 8, 7, 31, 31)                                   \
     X(gpu_load_head, (v[0], v[1], v[2]), 0, 16, 15, 31)                                                                \
-    X(gpu_moves, (v[0], v[1], v[2]), 0, LAW_GPU_COUNT - 1u, 2, 255)                                                    \
+    X(gpu_moves, (v[0], v[1], v[2]), 0, LAW_GPU_COUNT - 1u, 3, 511)                                                    \
     X(gpu_sources, (v[0], v[1]), 0, LAW_GPU_COUNT - 1u, 105)                                                           \
     X(load, (v + 1, v[0]), 1, 3)                                                                                       \
     X(byte_sign, (v[0], v[1]), 0, ANY, 3)                                                                              \
@@ -118,6 +120,7 @@
     X(att_shares, (v[0], v[1], v[2]), 0, LAW_MAX_POS / 256u, LAW_MAX_POS / 256u, LAW_MAX_POS / 256u)                   \
     X(batch, (v + 3, v[0], v[1], v[2]), 10, LAW_BATCH, ANY, ANY)                                                       \
     X(log_ring, (v[0], v[1], v[2], v[3], v[4]), 0, POS, 16, 15, 15, 15)                                                \
+    X(log_taps, (v[0], v[1], v[2]), 0, POS, IE_LOG_TAPS - 1u, IE_LOG_TAPS - 1u)                                        \
     X(log_next, (v[0], v[4] ? v[0] + v[1] : v[1], v[2], v[3]), 0, POS, 600, IE_MAX_T, 1, 1)                            \
     X(log_replay, (v[0], v[1], v[2], v[3], v[4], v[5]), 0, POS, 32, 32, IE_MAX_T, 1, 35)                               \
     X(mul_ok, (v[0], v[1], v[2]), 0, ANY, ANY, ANY)                                                                    \
