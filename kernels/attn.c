@@ -418,7 +418,7 @@ IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32
     }
 #pragma unroll
     for (uint32_t j = 0u; j < 2u; j++)
-        if (tid + 256u * j < s.n * HD) q[tid + 256u * j] = qv[j];
+        if (tid + 256u * j < H * HD) q[tid + 256u * j] = qv[j]; /* zeros for heads that there are not: they are scored, too */
     uint32_t slot = tid / (HD / 2u), d = 2u * (tid % (HD / 2u));
     bool has = slot < s.n && d < hdp;
     uint32_t va[16], vb[16];

@@ -64,13 +64,13 @@ static void rows_step(rows_rig *a, uint32_t t, const char *what) {
 
 static void rows(void **state) {
     (void)state;
-    static const uint32_t lengths[] = {32, 1, 31, 100, 576, 1000, 2056, 5120}, batches[] = {1, 2, 3, 16};
+    static const uint32_t lengths[] = {100, 1, 31, 32, 576, 1000, 2056, 5120};
     for (size_t k = 0; k < (small ? 4 : sizeof lengths / sizeof *lengths); k++) {
         rows_rig a;
         rows_open(&a, lengths[k]);
-        for (size_t b = 0; b < (small ? 2 : 4); b++) {
+        for (uint32_t t = 1; t <= IE_DECODE_T; t += k == 0 || t < 3 ? 1 : 13) { /* all of them for one length */
             rows_fill(&a);
-            rows_step(&a, batches[b], "rows");
+            rows_step(&a, t, "rows");
         }
         rig_close(&a.r);
     }
@@ -253,6 +253,33 @@ static void attn_check(void **state) {
     for (size_t k = 1; k < 4; k += small ? 3 : 1) attn_case(&shapes[k], (gpu_attn_choice){GPU_ATTN_CHECK, 512, 0}, "check");
 }
 
+/* t tokens of min(t, seqs) sequences, which go on from from[]; a sequence's tokens are contiguous. */
+static void some_tokens(uint32_t t, uint32_t seqs, const int32_t *from, int32_t *seq, int32_t *pos) {
+    uint32_t n = t < seqs ? t : seqs, k = 0;
+    for (uint32_t s = 0; s < n; s++)
+        for (uint32_t i = t * s / n; i < t * (s + 1u) / n; i++, k++) seq[k] = (int32_t)s, pos[k] = from[s] + (int32_t)(i - t * s / n);
+}
+
+/* Every number of tokens, of 1 to 3 sequences. */
+static void attn_tokens(void **state) {
+    (void)state;
+    static const geometry g = {6, 2, 40, 0, 40, 330, true, true, false};
+    static const gpu_attn_choice choices[] = {{GPU_ATTN_SPLIT, 0, 0}, {GPU_ATTN_AUTO, 0, 0}};
+    attn_rig a;
+    attn_open(&a, g);
+    attn_fill_pages(&a);
+    for (uint32_t t = 1; t <= IE_DECODE_T; t++)
+        for (uint32_t k = 0; k < 2; k++)
+            for (uint32_t seqs = 1; seqs <= (small ? 1u : SEQS); seqs++) {
+                int32_t seq[IE_DECODE_T], pos[IE_DECODE_T];
+                a.r.attn = choices[k];
+                some_tokens(t, small ? 1u + (t + k) % SEQS : seqs, (int32_t[]){251, 30, 300}, seq, pos);
+                attn_step(&a, seq, pos, t, k ? "kv, tokens" : "split, tokens");
+            }
+    rig_pages(&a.r, "pages");
+    attn_close(&a);
+}
+
 /* Queries that attend to nothing finite, and counters that stay zero. */
 static void attn_not_finite(void **state) {
     (void)state;
@@ -385,6 +412,22 @@ static void recurrent(void **state) {
     }
 }
 
+static void recurrent_tokens(void **state) {
+    (void)state;
+    for (uint32_t hd = 32; hd <= 128; hd *= 4) { /* ie_gdn, ie_gdn1 */
+        gdn_rig a;
+        gdn_open(&a, hd);
+        for (uint32_t t = 1; t <= GDN_T; t++) {
+            int32_t seq[GDN_T], pos[GDN_T], from[SEQS];
+            for (uint32_t s = 0; s < SEQS; s++) from[s] = (int32_t)a.r.log.at[s].end;
+            some_tokens(t, 1u + t % SEQS, from, seq, pos);
+            gdn_step(&a, IE_DECODE, seq, pos, t);
+        }
+        gdn_same(&a);
+        rig_close(&a.r);
+    }
+}
+
 /* ---- sampling ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -479,7 +522,8 @@ static int run_all(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),       cmocka_unit_test(q8_edges),    cmocka_unit_test(not_finite),      cmocka_unit_test(attn_split),
         cmocka_unit_test(attn_kv),    cmocka_unit_test(attn_kv_spw), cmocka_unit_test(attn_old),        cmocka_unit_test(attn_check),
-        cmocka_unit_test(attn_not_finite), cmocka_unit_test(recurrent), cmocka_unit_test(sampling),
+        cmocka_unit_test(attn_tokens), cmocka_unit_test(attn_not_finite), cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_tokens),
+        cmocka_unit_test(sampling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
