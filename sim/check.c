@@ -409,41 +409,39 @@ static void written(wave *w, const uop *u, const inst_info *f, u32 ex, const u32
     }
 }
 
-static void retire(wave_check *k, u32 c, u32 left) {
+static void retire(wave *w, u32 c, u32 left) {
+    wave_check *k = w->chk;
+    if (w->l->chk->stats) sim_stats_wait(w, c, left);
     u32 to = k->issued[c] > left ? k->issued[c] - left : 0;
     if (c == CNT_KM && left) return; /* scalar loads return in any order */
     if (to > k->retired[c]) k->retired[c] = to;
 }
 
 static void wait_for(wave *w, const uop *u) {
-    wave_check *k = w->chk;
     u32 n = (u32)u->imm & 0xFFFF, left_store = ~0u, left_load = ~0u;
     switch (u->in->op) {
     case SIM_OP_S_WAIT_LOADCNT: left_load = n; break;
     case SIM_OP_S_WAIT_STORECNT: left_store = n; break;
-    case SIM_OP_S_WAIT_DSCNT: retire(k, CNT_DS, n); break;
-    case SIM_OP_S_WAIT_KMCNT: retire(k, CNT_KM, n); break;
+    case SIM_OP_S_WAIT_DSCNT: retire(w, CNT_DS, n); break;
+    case SIM_OP_S_WAIT_KMCNT: retire(w, CNT_KM, n); break;
     case SIM_OP_S_WAIT_LOADCNT_DSCNT:
         left_load = n >> 8 & 63;
-        retire(k, CNT_DS, n & 63);
+        retire(w, CNT_DS, n & 63);
         break;
     case SIM_OP_S_WAIT_STORECNT_DSCNT:
         left_store = n >> 8 & 63;
-        retire(k, CNT_DS, n & 63);
+        retire(w, CNT_DS, n & 63);
         break;
     case SIM_OP_S_WAIT_IDLE:
         left_load = left_store = 0;
-        retire(k, CNT_DS, 0);
-        retire(k, CNT_KM, 0);
+        retire(w, CNT_DS, 0);
+        retire(w, CNT_KM, 0);
         break;
     default: break;
     }
-    if (left_load != ~0u) {
-        if (w->l->chk->stats) sim_stats_wait(w, left_load);
-        retire(k, CNT_LOAD, left_load);
-    }
+    if (left_load != ~0u) retire(w, CNT_LOAD, left_load);
     if (left_store != ~0u) {
-        retire(k, CNT_STORE, left_store);
+        retire(w, CNT_STORE, left_store);
         if (w->l->chk->weak) sim_weak_store_wait(w, left_store);
     }
 }
@@ -506,7 +504,10 @@ void sim_run_checked(wave *w, u64 quantum) {
         if (c->strict) parts_before(w, u, parts);
         u = u->fn(w, u);
         if (w->state == W_FAULT) break;
-        if (at->cls == CLS_BARRIER && c->race && epoch && w->g->n_signalled == 0) sim_race_barrier(w->g);
+        if (at->cls == CLS_BARRIER && epoch && w->g->n_signalled == 0) {
+            if (c->race) sim_race_barrier(w->g);
+            if (c->stats) sim_stats_barrier(w->g);
+        }
         written(w, at, f, ex, parts);
         if (c->trace) trace(w, at, f);
     }

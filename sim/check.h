@@ -35,6 +35,9 @@ typedef struct wave_check {
     u32 in_def;                 /* of the running instruction: lanes whose sources are all written */
     struct store_queue *queue;  /* weak memory */
     u32 load_bytes[64];         /* of the last 64 loads by ticket (figures) */
+    u64 now, load_at[64], ds_at, km_at; /* figures: cycles since the start, those when loads have come */
+    u64 loaded;                 /* bytes */
+    bool waited;                /* for loads */
     const uop *cur;
 } wave_check;
 
@@ -76,7 +79,8 @@ void sim_weak_group_end(group *g);
 bool sim_stats_launch(launch *l);
 void sim_stats_uop(wave *w, const uop *u);
 void sim_stats_access(wave *w, const uop *u, u32 lane, u32 space, u64 addr, u32 bytes, enum mem_kind kind);
-void sim_stats_wait(wave *w, u32 left);
+void sim_stats_wait(wave *w, u32 counter, u32 left); /* at most `left` of a counter's may stay under way */
+void sim_stats_barrier(group *g);
 void sim_stats_group(launch *l, const group *g);
 void sim_stats_end(launch *l);
 

@@ -109,6 +109,7 @@ struct launch {
     const sim_launch *cfg;
     u64 kernarg, packet;   /* device addresses */
     u32 n_groups, waves_per_group, block_threads;
+    u32 n_run;             /* workgroups that run: all, or some of them (sim_options.sample) */
     u32 lds_size;
     sim_error *err;
     u32 failed;            /* a fault was written to err (atomic) */

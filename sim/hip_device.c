@@ -40,6 +40,8 @@ double hip_now(void) {
 }
 
 API const char *ie_sim_report(void);
+API double ie_sim_figure(const char *name);
+API void ie_sim_sample(unsigned groups);
 API hipError_t hipInit(unsigned flags);
 API hipError_t hipGetDeviceCount(int *n);
 API hipError_t hipSetDevice(int d);
@@ -65,6 +67,9 @@ API hipError_t hipDeviceGetPCIBusId(char *s, int n, int d);
 
 /* The text of the first fault, "" before. An addition of the simulator. */
 const char *ie_sim_report(void) { return g_rt.report.text; }
+/* A figure of the last launch, by its name in IE_SIM_STATS; -1: there is none. IE_SIM_SAMPLE for the launches from now on. */
+double ie_sim_figure(const char *name) { return sim_figure(&g_rt.dev, name); }
+void ie_sim_sample(unsigned groups) { g_rt.dev.opt.sample = groups; }
 
 static hipError_t simple(hipError_t e) {
     if (e) g_last = e;

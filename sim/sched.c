@@ -335,8 +335,8 @@ static void work(launch *l, u32 *next, u32 at_once, u32 most) {
     for (;;) {
         while (ok && gl.n < at_once) {
             u32 i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
-            if (i >= l->n_groups) break;
-            ok = add_group(l, &gl, i);
+            if (i >= l->n_run) break;
+            ok = add_group(l, &gl, (u32)((u64)i * l->n_groups / l->n_run));
         }
         if (!ok || gl.n == 0) break;
         bool ended = false;
@@ -492,6 +492,7 @@ enum sim_result sim_run(sim_device *d, sim_module *m, sim_kernel *k, const sim_l
     l->err = err;
     l->n_groups = c->grid[0] * c->grid[1] * c->grid[2];
     l->block_threads = c->block[0] * c->block[1] * c->block[2];
+    l->n_run = d->opt.stats && d->opt.sample && d->opt.sample < l->n_groups ? d->opt.sample : l->n_groups;
     l->waves_per_group = (l->block_threads + 31) / 32;
     l->lds_size = (k->lds + c->dyn_lds + 3) & ~3u;
     l->budget = d->opt.limit;

@@ -41,6 +41,7 @@ typedef struct {
     u64 weak_seed;   /* IE_SIM_WEAK's value when above 1 */
     u64 ulp_seed;    /* IE_SIM_ULP: 0 = off */
     const char *stats; /* IE_SIM_STATS: NULL, "1" (text to stderr), or a file ending in .csv or .json */
+    u32 sample;      /* IE_SIM_SAMPLE: with figures, workgroups of a launch that run, spread evenly; 0 = all. Results are then incomplete */
     u32 threads;     /* IE_SIM_THREADS: host threads, 0 = all cores */
     u64 limit;       /* IE_SIM_LIMIT: wave instructions a launch may run, 0 = no limit */
     u32 level;       /* IE_SIM_VECTOR: 0 portable, 1 AVX2, 2 AVX-512; default the best of this machine */
@@ -178,6 +179,9 @@ typedef struct sim_device {
 /* Runs a kernel to its end. kernarg: explicit arguments laid out by the kernel's metadata (n bytes). *err on anything but SIM_OK. */
 enum sim_result sim_run(sim_device *d, sim_module *m, sim_kernel *k, const sim_launch *l, const void *kernarg, size_t n,
                         sim_error *err);
+
+/* A figure of the last launch, by its name in IE_SIM_STATS; -1: there is none. */
+double sim_figure(const sim_device *d, const char *name);
 
 /* Frees a module's threaded code; sim_module_free does. */
 void sim_code_free(sim_module *m);

@@ -14,6 +14,7 @@ static const char USAGE[] =
     "  --trace            each instruction with the registers it changed, to stderr\n"
     "  --stats[=FILE]     figures: text, or FILE.csv / FILE.json\n"
     "  --threads N        host threads                  --limit N          wave instructions at most\n"
+    "  --sample N         figures of N workgroups, spread evenly, instead of all (results are then incomplete)\n"
     "  --repeat N         launches (for timing)         --list             kernels of the object, then stop\n"
     "  --text             each kernel's instructions, then stop: address, text, target of a branch\n"
     "arguments, in the kernel's order:\n"
@@ -192,6 +193,7 @@ static int options(run *r, int argc, char **argv) {
         else if (!strcmp(o, "ulp")) opt->ulp_seed = x;
         else if (!strcmp(o, "threads") && x >= 1 && x <= 256) opt->threads = (u32)x;
         else if (!strcmp(o, "limit")) opt->limit = x;
+        else if (!strcmp(o, "sample")) opt->sample = x < UINT32_MAX ? (u32)x : 0;
         else if (!strcmp(o, "vector") && x <= opt->level) opt->level = (u32)x;
         else if (!strcmp(o, "repeat")) r->repeat = x;
         else return -1;

@@ -33,6 +33,8 @@ void sim_options_from_env(sim_options *o) {
     o->ulp_seed = env_u64("IE_SIM_ULP", 0);
     const char *stats = getenv("IE_SIM_STATS");
     o->stats = stats && *stats && strcmp(stats, "0") ? stats : NULL;
+    u64 sample = env_u64("IE_SIM_SAMPLE", 0);
+    o->sample = sample < UINT32_MAX ? (u32)sample : 0;
     u64 t = env_u64("IE_SIM_THREADS", 0);
     if (t == 0) {
         long n = sysconf(_SC_NPROCESSORS_ONLN);
