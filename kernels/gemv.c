@@ -106,8 +106,8 @@ IE_INLINE void field(words at, uint32_t n, uint32_t r, uint32_t *out) {
         ie_u4 v = ie_weights16(at + ie_field_lm(0, w + 4u, w, r));
         out[w] = v.x, out[w + 1u] = v.y, out[w + 2u] = v.z, out[w + 3u] = v.w;
     }
-#pragma unroll
-    for (uint32_t w = n / 4u * 4u; w < n; w++) out[w] = ie_weights4(at + ie_field_lm(0, n, w, r));
+    uint32_t w = n / 4u * 4u;
+    if (w < n) ie_weights_few(at + ie_field_lm(0, n, w, r), n - w, out + w);
 }
 
 /* The headers of unit i of a tile whose rows have nblk blocks. */

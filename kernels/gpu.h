@@ -85,7 +85,19 @@ IE_INLINE void ie_dep_wait(void) {}
 /* A launch can end with work of the whole row that it has made (norm.h). */
 #define IE_LAST_GROUP 1
 #define ie_weights16(p) ie_load16(p)
-#define ie_weights4(p) (*(p))
+typedef struct {
+    uint32_t w[3];
+} ie_u3;
+/* n words (1 to 3, a constant) that follow each other, aligned to 4 bytes: by one load. */
+IE_INLINE void ie_weights_few(IE_GLOBAL const uint32_t *p, uint32_t n, uint32_t *out) {
+    if (n == 3u) {
+        ie_u3 v = *(IE_GLOBAL const ie_u3 *)p;
+        out[0] = v.w[0], out[1] = v.w[1], out[2] = v.w[2];
+    } else {
+        out[0] = p[0];
+        if (n == 2u) out[1] = p[1];
+    }
+}
 IE_INLINE void ie_wave_sync(void) {}
 
 #elif defined(__NVPTX__)
@@ -136,6 +148,10 @@ IE_INLINE uint32_t ie_weights4(IE_GLOBAL const uint32_t *p) {
     uint32_t v;
     __asm__ volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
+}
+IE_INLINE void ie_weights_few(IE_GLOBAL const uint32_t *p, uint32_t n, uint32_t *out) {
+#pragma unroll
+    for (uint32_t i = 0; i < n; i++) out[i] = ie_weights4(p + i);
 }
 IE_INLINE void ie_wave_sync(void) { __nvvm_bar_warp_sync(0xFFFFFFFFu); } /* the wave's lanes see each other's LDS */
 
