@@ -169,7 +169,7 @@ $(BUILD)/tools/%: tools/%.c
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< -lm
 
 # Tools that run models or kernels.
-$(BUILD)/tools/diff_backends $(BUILD)/tools/gemv_eq $(BUILD)/tools/gemv_bench: $(BUILD)/tools/%: tools/%.c $(BUILD)/libie.a
+$(BUILD)/tools/diff_backends $(BUILD)/tools/gemv_eq $(BUILD)/tools/gemv_bench $(BUILD)/tools/step_time: $(BUILD)/tools/%: tools/%.c $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libie.a $(LIBS)
 

@@ -40,8 +40,10 @@ double hip_now(void) {
 }
 
 API const char *ie_sim_report(void);
-API double ie_sim_figure(const char *name);
-API void ie_sim_sample(unsigned groups);
+API void ie_sim_keep(unsigned sample);
+API unsigned long long ie_sim_launches(void);
+API const char *ie_sim_kernel(unsigned back);
+API double ie_sim_figure(const char *name, unsigned back);
 API hipError_t hipInit(unsigned flags);
 API hipError_t hipGetDeviceCount(int *n);
 API hipError_t hipSetDevice(int d);
@@ -67,9 +69,17 @@ API hipError_t hipDeviceGetPCIBusId(char *s, int n, int d);
 
 /* The text of the first fault, "" before. An addition of the simulator. */
 const char *ie_sim_report(void) { return g_rt.report.text; }
-/* A figure of the last launch, by its name in IE_SIM_STATS; -1: there is none. IE_SIM_SAMPLE for the launches from now on. */
-double ie_sim_figure(const char *name) { return sim_figure(&g_rt.dev, name); }
-void ie_sim_sample(unsigned groups) { g_rt.dev.opt.sample = groups; }
+/* Figures for a program that asks for them (tools/step_time.c): makes them from now on, of `sample` workgroups of a launch (0: all). */
+void ie_sim_keep(unsigned sample) {
+    runtime *r = hip_enter();
+    if (!r) return;
+    if (!r->dev.opt.stats) r->dev.opt.stats = "";
+    r->dev.opt.sample = sample;
+    hip_leave(hipSuccess);
+}
+unsigned long long ie_sim_launches(void) { return sim_figures_n(&g_rt.dev); }
+const char *ie_sim_kernel(unsigned back) { return sim_figures_kernel(&g_rt.dev, back); }
+double ie_sim_figure(const char *name, unsigned back) { return sim_figure(&g_rt.dev, name, back); }
 
 static hipError_t simple(hipError_t e) {
     if (e) g_last = e;

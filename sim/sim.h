@@ -40,7 +40,7 @@ typedef struct {
     bool trace;      /* each instruction with the registers that it changed, to stderr */
     u64 weak_seed;   /* IE_SIM_WEAK's value when above 1 */
     u64 ulp_seed;    /* IE_SIM_ULP: 0 = off */
-    const char *stats; /* IE_SIM_STATS: NULL, "1" (text to stderr), or a file ending in .csv or .json */
+    const char *stats; /* IE_SIM_STATS: NULL, "1" (text to stderr), a file ending in .csv or .json, "" (kept, not written) */
     u32 sample;      /* IE_SIM_SAMPLE: with figures, workgroups of a launch that run, spread evenly; 0 = all. Results are then incomplete */
     u32 threads;     /* IE_SIM_THREADS: host threads, 0 = all cores */
     u64 limit;       /* IE_SIM_LIMIT: wave instructions a launch may run, 0 = no limit */
@@ -180,8 +180,11 @@ typedef struct sim_device {
 enum sim_result sim_run(sim_device *d, sim_module *m, sim_kernel *k, const sim_launch *l, const void *kernarg, size_t n,
                         sim_error *err);
 
-/* A figure of the last launch, by its name in IE_SIM_STATS; -1: there is none. */
-double sim_figure(const sim_device *d, const char *name);
+/* Launches that figures were made of; of one of the last 16 (0: the last), its kernel (NULL: there is none) and a figure by its name in
+ * IE_SIM_STATS (-1: there is none). */
+u64 sim_figures_n(const sim_device *d);
+const char *sim_figures_kernel(const sim_device *d, u32 back);
+double sim_figure(const sim_device *d, const char *name, u32 back);
 
 /* Frees a module's threaded code; sim_module_free does. */
 void sim_code_free(sim_module *m);

@@ -58,9 +58,12 @@ typedef struct entry {
     figures f;
 } entry;
 
+#define KEPT 16u /* launches whose figures can be asked for */
+
 struct sim_figures {
     entry *first, **last;
-    entry now;     /* of the last launch */
+    entry kept[KEPT]; /* of launch i at i mod KEPT */
+    u64 n;
     line_set seen; /* by all launches */
 };
 
@@ -299,9 +302,10 @@ void sim_stats_end(launch *l) {
         if (s->lines.t && s->lines.t[i]) add_line(&all->seen, s->lines.t[i] - 1);
     if (all) {
         entry *e = all->first;
-        all->now = (entry){.f = s->f};
-        name_entry(&all->now, l);
-        while (e && strcmp(e->name, all->now.name)) e = e->next;
+        entry *now = &all->kept[all->n++ % KEPT];
+        *now = (entry){.f = s->f};
+        name_entry(now, l);
+        while (e && strcmp(e->name, now->name)) e = e->next;
         if (!e && (e = calloc(1, sizeof *e))) {
             name_entry(e, l);
             *all->last = e;
@@ -352,9 +356,16 @@ static u32 fields(const entry *e, field *out) {
     return sizeof t / sizeof *t;
 }
 
-double sim_figure(const sim_device *d, const char *name) {
+static const entry *kept(const sim_device *d, u32 back) {
+    const struct sim_figures *s = d->figures;
+    return s && back < s->n && back < KEPT ? &s->kept[(s->n - 1u - back) % KEPT] : NULL;
+}
+u64 sim_figures_n(const sim_device *d) { return d->figures ? d->figures->n : 0; }
+const char *sim_figures_kernel(const sim_device *d, u32 back) { return kept(d, back) ? kept(d, back)->name : NULL; }
+double sim_figure(const sim_device *d, const char *name, u32 back) {
+    const entry *e = kept(d, back);
     field t[64];
-    u32 n = d->figures && d->figures->now.f.launches ? fields(&d->figures->now, t) : 0;
+    u32 n = e ? fields(e, t) : 0;
     for (u32 i = 0; i < n; i++)
         if (!strcmp(t[i].name, name)) return t[i].v;
     return -1;
@@ -398,8 +409,8 @@ void sim_figures_close(sim_device *d) {
     size_t n = strlen(to);
     char how = n > 4 && !strcmp(to + n - 4, ".csv") ? 'c' : n > 5 && !strcmp(to + n - 5, ".json") ? 'j' : 't';
     FILE *o = how == 't' ? stderr : fopen(to, "w");
-    if (o) write_all(o, d->figures->first, how);
-    else fprintf(stderr, "simulator: figures cannot be written to %s\n", to);
+    if (o && *to) write_all(o, d->figures->first, how);
+    if (!o) fprintf(stderr, "simulator: figures cannot be written to %s\n", to);
     if (o && o != stderr) fclose(o);
     while (d->figures->first) {
         entry *e = d->figures->first;

@@ -1,10 +1,13 @@
 /* Writes a GGUF file with the shape of a published model and random, well-scaled weights, so that speed can be measured
  * without downloading anything:
  *
- *     build/tools/make_synth_gguf SHAPE MIX OUT.gguf [--seed N] [--layers N]
+ *     build/tools/make_synth_gguf SHAPE MIX OUT.gguf [--seed N] [--layers N] [--empty 1]
+ *
+ * --empty 1: all weights are zeros that take no room on the disk (a file with a hole), for tools that read the directory alone.
  *
  * SHAPE: see the table. MIX is a format for every matrix (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K .. Q6_K, IQ4_NL, IQ4_XS, F16, BF16) or Q4_K_M, the usual
- * mixture (Q4_K; Q6_K for the output and for v and down of half the layers). A K format whose rows are no multiple of 256
+ * mixture (Q4_K; Q6_K for the output and for v and down of half the layers), or Q4_K_M8, a heavier one with more formats, as published files of qwen35
+ * have them (Q5_K for a recurrent layer's q|k|v, Q8_0 for its output, F32 for alpha and beta). A K format whose rows are no multiple of 256
  * falls back as llama.cpp's quantiser does (Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0 ...). The vocabulary is made up. */
 #include <math.h>
 #include <stdbool.h>
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ie_math.h"
 
@@ -111,21 +115,26 @@ static void list_attention(const shape *s, uint32_t i, const char *base, const c
     add(L("attn_output.weight"), s->embd, s->heads * s->hd, base);
 }
 
-static void list_delta_net(const shape *s, uint32_t i, const char *base, const char *v) {
+/* Formats of a recurrent layer's matrices: q|k|v, z, beta and alpha, output. */
+typedef struct {
+    const char *qkv, *z, *gates, *out;
+} delta_mix;
+
+static void list_delta_net(const shape *s, uint32_t i, const delta_mix *m) {
     char n[64];
-    add(L("attn_qkv.weight"), (2 * s->n_k + s->n_v) * STATE, s->embd, v);
-    add(L("attn_gate.weight"), s->n_v * STATE, s->embd, base);
-    add(L("ssm_beta.weight"), s->n_v, s->embd, base);
-    add(L("ssm_alpha.weight"), s->n_v, s->embd, base);
+    add(L("attn_qkv.weight"), (2 * s->n_k + s->n_v) * STATE, s->embd, m->qkv);
+    add(L("attn_gate.weight"), s->n_v * STATE, s->embd, m->z);
+    add(L("ssm_beta.weight"), s->n_v, s->embd, m->gates);
+    add(L("ssm_alpha.weight"), s->n_v, s->embd, m->gates);
     add(L("ssm_conv1d.weight"), (2 * s->n_k + s->n_v) * STATE, TAPS, "F32");
     add(L("ssm_a"), 1, s->n_v, "F32");
     add(L("ssm_dt.bias"), 1, s->n_v, "F32");
     add(L("ssm_norm.weight"), 1, STATE, "F32");
-    add(L("ssm_out.weight"), s->embd, s->n_v * STATE, base);
+    add(L("ssm_out.weight"), s->embd, s->n_v * STATE, m->out);
 }
 
 static void list_tensors(const shape *s, const char *mix) {
-    bool km = strcmp(mix, "Q4_K_M") == 0;
+    bool heavy = strcmp(mix, "Q4_K_M8") == 0, km = heavy || strcmp(mix, "Q4_K_M") == 0;
     const char *base = km ? "Q4_K" : mix, *better = km ? "Q6_K" : mix;
     char n[64];
     add("token_embd.weight", s->vocab, s->embd, s->tied ? better : base);
@@ -135,7 +144,9 @@ static void list_tensors(const shape *s, const char *mix) {
         const char *v = more_bits(i, s->layers) ? better : base;
         bool linear = s->interval && (i + 1) % s->interval;
         add(L("attn_norm.weight"), 1, s->embd, "F32");
-        (linear ? list_delta_net : list_attention)(s, i, base, v);
+        const delta_mix usual = {v, base, base, base}, more = {"Q5_K", base, "F32", "Q8_0"};
+        if (linear) list_delta_net(s, i, heavy ? &more : &usual);
+        else list_attention(s, i, base, v);
         add(s->interval ? L("post_attention_norm.weight") : L("ffn_norm.weight"), 1, s->embd, "F32");
         add(L("ffn_gate.weight"), s->ff, s->embd, base);
         add(L("ffn_up.weight"), s->ff, s->embd, base);
@@ -189,6 +200,14 @@ static void put_vocab(const shape *s) {
     kv_bool("tokenizer.ggml.add_bos_token", 0);
 }
 
+/* In the file, padding included. */
+static uint64_t tensor_bytes(const tensor *t) { return ((uint64_t)t->rows * t->cols / t->f->len * t->f->bytes + 31) / 32 * 32; }
+static uint64_t all_bytes(void) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < n_tensors; i++) n += tensor_bytes(&tensors[i]);
+    return n;
+}
+
 static void put_header(const shape *s, const char *mix) {
     char k[96], name[96];
     snprintf(name, sizeof name, "%s shape, %s, random weights", s->name, mix);
@@ -216,7 +235,7 @@ static void put_header(const shape *s, const char *mix) {
         put_str(t->name), put32(t->rows == 1 ? 1 : 2), put64(t->cols);
         if (t->rows > 1) put64(t->rows);
         put32(t->f->type), put64(at);
-        at += ((uint64_t)t->rows * t->cols / t->f->len * t->f->bytes + 31) / 32 * 32;
+        at += tensor_bytes(t);
     }
     while (ftell(out) % 32) fputc(0, out);
 }
@@ -282,9 +301,9 @@ static void put_tensor(const tensor *t) {
 int main(int argc, char **argv) {
     const shape *s = NULL;
     if (argc < 4) {
-        fprintf(stderr, "usage: make_synth_gguf SHAPE MIX OUT.gguf [--seed N] [--layers N]\nshapes:");
+        fprintf(stderr, "usage: make_synth_gguf SHAPE MIX OUT.gguf [--seed N] [--layers N] [--empty 1]\nshapes:");
         for (size_t i = 0; i < N_SHAPES; i++) fprintf(stderr, " %s", shapes[i].name);
-        fprintf(stderr, "\nmixes: Q4_K_M");
+        fprintf(stderr, "\nmixes: Q4_K_M Q4_K_M8");
         for (size_t i = 1; i < sizeof formats / sizeof *formats; i++) fprintf(stderr, " %s", formats[i].name);
         fputc('\n', stderr);
         return 1;
@@ -292,11 +311,13 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < N_SHAPES; i++)
         if (strcmp(shapes[i].name, argv[1]) == 0) s = &shapes[i];
     if (!s) die("unknown shape '%s'", argv[1]);
-    if (strcmp(argv[2], "Q4_K_M") != 0 && !find(argv[2])) die("unknown mix '%s'", argv[2]);
+    if (strcmp(argv[2], "Q4_K_M") != 0 && strcmp(argv[2], "Q4_K_M8") != 0 && !find(argv[2])) die("unknown mix '%s'", argv[2]);
     shape mine = *s;
+    bool empty = false;
     for (int i = 4; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--seed") == 0) rng = strtoull(argv[i + 1], NULL, 10) * 2 + 1;
         else if (strcmp(argv[i], "--layers") == 0) mine.layers = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--empty") == 0) empty = strcmp(argv[i + 1], "0") != 0;
         else die("unknown option '%s'", argv[i]);
     }
     list_tensors(&mine, argv[2]);
@@ -304,7 +325,8 @@ int main(int argc, char **argv) {
     if (!out) die("cannot write '%s'", argv[3]);
     setvbuf(out, NULL, _IOFBF, 1 << 20);
     put_header(&mine, argv[2]);
-    for (uint32_t i = 0; i < n_tensors; i++) put_tensor(&tensors[i]);
+    for (uint32_t i = 0; i < n_tensors && !empty; i++) put_tensor(&tensors[i]);
+    if (empty && (fflush(out) || ftruncate(fileno(out), (off_t)((uint64_t)ftell(out) + all_bytes())))) die("cannot write '%s'", argv[3]);
     fseek(out, 16, SEEK_SET);
     put64(n_kv);
     if (fclose(out)) die("cannot write '%s'", argv[3]);

@@ -39,7 +39,7 @@ run() {
 }
 
 step build
-compile all helpers examples sim kernels "$build/tools/diff_backends" "$build/tools/gemv_eq" "$build/tools/gemv_bench" "$build/bench/decode_bench" || end
+compile all helpers examples sim kernels tools "$build/bench/decode_bench" || end
 
 step unit tests
 compile unit-build && run make -s BUILD="$build" unit
