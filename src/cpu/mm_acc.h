@@ -11,17 +11,48 @@
 
 IE_VEC vf ie_q8_f(const uint32_t *x, uint32_t i) { return vf_bcast(x + i); }
 
-/* acc after the block u (weight bytes with `bias`, at most `umax`: simd_block.h) and the Q8 block x. `chains` > 1 where few
- * sums are in flight: the two halves of the dot are independent. Formulas: ie_dot_kind. */
-IE_VEC vf ie_block_acc(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t chains, const ie_ublk *u, const uint32_t *x,
-                       vf acc) {
+/* acc after a block whose exact dot with the Q8 block x is `dot`. Formulas: ie_dot_kind. */
+IE_VEC vf ie_dot_acc(ie_dot_kind kind, const ie_ublk *u, const uint32_t *x, vi dot, vf acc) {
     const vf da = ie_q8_f(x, IE_Q8_D);
-    const vi dot = ie_block_dot(kind, bias, umax, chains, u, x);
     acc = vf_fma(vf_mul(u->d, da), vf_from_vi(dot), acc);
     if (kind == IE_DOT_MIN) acc = vf_fma(u->m, ie_q8_f(x, IE_Q8_SA), acc);
     if (kind == IE_DOT2_MIN) acc = vf_fma(vf_mul(u->m, da), vf_from_vi(ie_block_mins(u, x)), acc);
     return acc;
 }
+
+/* acc after the block u (weight bytes with `bias`, at most `umax`: simd_block.h) and the Q8 block x. `chains` > 1 where few
+ * sums are in flight: the two halves of the dot are independent. */
+IE_VEC vf ie_block_acc(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t chains, const ie_ublk *u, const uint32_t *x,
+                       vf acc) {
+    return ie_dot_acc(kind, u, x, ie_block_dot(kind, bias, umax, chains, u, x), acc);
+}
+
+#if IE_S8_BIAS
+/* The same for `n` neighbouring tokens, their dots word by word in turn: independent instructions follow each other, so that
+ * the multipliers never wait for one. */
+IE_VEC void ie_block_accs(ie_dot_kind kind, uint32_t bias, uint32_t n, const ie_ublk *u, const uint32_t *x, vf *acc) {
+    const bool two = kind == IE_DOT2 || kind == IE_DOT2_MIN;
+    vi dot[4], hi[4];
+IE_UNROLL
+    for (uint32_t t = 0; t < n; t++) {
+        dot[t] = ie_unbias(x + t * IE_Q8_WORDS, two ? IE_Q8_NLO : IE_Q8_NSUM, bias);
+        if (two) hi[t] = ie_unbias(x + t * IE_Q8_WORDS, IE_Q8_NHI, bias);
+    }
+    const uint32_t words = two ? 4u : 8u;
+IE_UNROLL
+    for (uint32_t j = 0; j < words; j++)
+IE_UNROLL
+        for (uint32_t t = 0; t < n; t++) {
+            dot[t] = vi_dot_bcast(dot[t], u->w[j], x + t * IE_Q8_WORDS + j);
+            if (two) hi[t] = vi_dot_bcast(hi[t], u->w[j + 4u], x + t * IE_Q8_WORDS + j + 4u);
+        }
+IE_UNROLL
+    for (uint32_t t = 0; t < n; t++) {
+        if (two) dot[t] = vi_add(vi_mul(u->s0, dot[t]), vi_mul(u->s1, hi[t]));
+        acc[t] = ie_dot_acc(kind, u, x + t * IE_Q8_WORDS, dot[t], acc[t]);
+    }
+}
+#endif
 
 /* The sum of rows row .. row + IE_VW of token t: bias and residual, then to y. */
 IE_VEC void ie_mm_put(const ie_mm_args *a, uint32_t t, uint32_t row, vf sum) {

@@ -20,6 +20,7 @@ typedef struct {
     const ie_sblk *blk;
     uint32_t nb;
     bool open, close, first; /* the strip begins a segment; ends it; that segment is the row's first */
+    bool last;               /* the strip is the row's last */
     const uint32_t *x;       /* the first token's first block of this strip */
     uint32_t x_step;         /* words from a block of a token to its next */
     ie_sums *acc, *tot;      /* of the group's first token */
@@ -121,8 +122,16 @@ IE_UNROLL
             if (v == 0 && p->next)
                 for (uint32_t i = 0; i < p->ahead; i += 64u) __builtin_prefetch(p->next + b * p->ahead + i);
             ie_strip_get(kind, &u, &p->blk[b], v);
+#if IE_S8_BIAS
+            const uint32_t turn = kind == IE_DOT2_MIN ? 1u : kind == IE_DOT2 ? 2u : 4u; /* as many as registers are left for */
+IE_UNROLL
+            for (uint32_t t = 0; t + turn <= nt; t += turn) ie_block_accs(kind, bias, turn, &u, x + t * IE_Q8_WORDS, acc + t);
+IE_UNROLL
+            for (uint32_t t = nt / turn * turn; t < nt; t++)
+#else
 IE_UNROLL
             for (uint32_t t = 0; t < nt; t++)
+#endif
                 acc[t] = ie_block_acc(kind, bias, umax, nt <= 2 ? IE_CHAINS : 1u, &u, x + t * IE_Q8_WORDS, acc[t]);
         }
         if (!p->close) {
@@ -195,9 +204,18 @@ typedef struct {
     ie_sums acc[2][IE_MAX_T], tot[2][IE_MAX_T];
 } ie_gemm_work;
 
+/* Finished sums of tokens [t0, t1), halves [h0, h1) of a tile. Stores wait for lines of y, which lie far apart; a few at a time,
+ * between the groups' dots, they do so in the background. */
+static void ie_gemm_put(const ie_mm_args *a, const ie_gemm_work *wk, uint32_t tile, uint32_t h0, uint32_t h1, uint32_t t0, uint32_t t1) {
+    for (uint32_t t = t0; t < t1; t++)
+        for (uint32_t h = h0; h < h1; h++)
+            for (uint32_t v = 0; v < IE_HV; v++)
+                ie_mm_put(a, t, tile * IE_TILE_ROWS + h * IE_MM_ROWS + v * IE_VW, vf_load(&wk->tot[h][t][v * IE_VW]));
+}
+
 /* One strip, all tokens, halves [h0, h1) of the tile. */
-static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, ie_strip *p, uint32_t b, uint32_t h0,
-                          uint32_t h1) {
+static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, ie_strip *p, uint32_t tile, uint32_t b,
+                          uint32_t h0, uint32_t h1) {
     const uint32_t nblk = ie_nblk(a->mat->cols), group = ie_q8_group(a->t);
     const uint8_t *next = p->next; /* asked for once, by the first tokens' calls */
     p->x_step = group * IE_Q8_WORDS;
@@ -216,6 +234,7 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
             }
             i += k.nt;
         }
+        if (p->last) ie_gemm_put(a, wk, tile, h0, h1, t0, t0 + left);
     }
 }
 
@@ -227,17 +246,13 @@ static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_wo
         const uint32_t begin = ie_seg_begin(s, nblk), end = ie_seg_begin(s + 1, nblk);
         for (uint32_t b = begin; b < end; b += IE_STRIP) {
             const uint32_t nb = end - b < IE_STRIP ? end - b : IE_STRIP;
-            ie_strip p = {.nb = nb, .open = b == begin, .close = b + nb == end, .first = s == 0};
+            ie_strip p = {.nb = nb, .open = b == begin, .close = b + nb == end, .first = s == 0, .last = b + nb == nblk};
             p.ahead = block_words * 4u / (h1 - h0);
             p.next = (const uint8_t *)(units + (size_t)(b + nb) * block_words); /* the next strip, or tile: they follow each other */
             pl->unpack(wk->blk, units, h0, h1, b, nb);
-            ie_gemm_strip(pl, a, wk, &p, b, h0, h1);
+            ie_gemm_strip(pl, a, wk, &p, tile, b, h0, h1);
         }
     }
-    for (uint32_t t = 0; t < a->t; t++)
-        for (uint32_t h = h0; h < h1; h++)
-            for (uint32_t v = 0; v < IE_HV; v++)
-                ie_mm_put(a, t, tile * IE_TILE_ROWS + h * IE_MM_ROWS + v * IE_VW, vf_load(&wk->tot[h][t][v * IE_VW]));
 }
 
 static void ie_gemm(const ie_gemm_plan *pl, const ie_mm_args *a, uint32_t row0, uint32_t row1) {

@@ -14,10 +14,10 @@ static inline uint32_t ie_attn_ld(uint32_t hd) { return (hd + 15u) / 16u * 16u; 
 static inline uint64_t ie_attn_part_floats(uint32_t nq, uint32_t hd) {
     return (uint64_t)nq * ie_attn_ld(hd) + 2u * ((nq + 15u) / 16u * 16u);
 }
-/* Floats of scratch for nq queries: the queries, scores of a page, and two numbers a query. */
+/* Floats of scratch for nq queries: the queries, scores of a page, two numbers a query, and a page's K and V. */
 static inline uint64_t ie_attn_scratch_floats(uint32_t nq, uint32_t hd) {
     uint64_t nqp = (nq + 15u) / 16u * 16u;
-    return nqp * (ie_attn_ld(hd) + IE_PAGE + 2u);
+    return nqp * (ie_attn_ld(hd) + IE_PAGE + 2u) + 2u * IE_PAGE * ie_attn_ld(hd);
 }
 
 /* Queries of one sequence that share a KV head: neighbouring tokens' heads, token by token. */

@@ -41,6 +41,12 @@ IE_VEC void scores(const float *q, size_t ld, const uint32_t n, const uint16_t *
     for (uint32_t j = 0; j < n; j++) vf_store(s + j * IE_PAGE + first, vf_mul(vf_tree8(a[j]), sv));
 }
 
+/* Scores of the positions of a page that query i does not see: exp gives +0 for them. */
+IE_VEC void hide(const ie_attn_block *a, uint32_t i, uint32_t page, float *s) {
+    for (uint32_t p = 0, end = ie_slot_lo(page, a->lo[i]); p < end; p++) s[p] = -INFINITY;
+    for (uint32_t p = ie_slot_hi(page, a->hi[i] - 1u); p < IE_PAGE; p++) s[p] = -INFINITY;
+}
+
 /* Scores of queries [q0, q1) of the block against the positions of a page that any of them sees. */
 static void page_scores(const ie_attn_block *a, const uint16_t *k, const uint16_t *next, uint32_t q0, uint32_t q1, uint32_t page,
                         float *s) {
@@ -58,11 +64,7 @@ static void page_scores(const ie_attn_block *a, const uint16_t *k, const uint16_
             else scores(q, ld, 3, k, chunks, p, a->scale, to, ahead);
 #endif
         }
-        for (uint32_t i = j; i < j + n; i++) { /* positions that a query does not see: exp gives +0 for them */
-            float *to = s + (uint64_t)i * IE_PAGE;
-            for (uint32_t p = 0, end = ie_slot_lo(page, a->lo[i]); p < end; p++) to[p] = -INFINITY;
-            for (uint32_t p = ie_slot_hi(page, a->hi[i] - 1u); p < IE_PAGE; p++) to[p] = -INFINITY;
-        }
+        for (uint32_t i = j; i < j + n; i++) hide(a, i, page, s + (uint64_t)i * IE_PAGE);
     }
 }
 
@@ -177,9 +179,11 @@ static void page_values(const ie_attn_block *a, const uint16_t *v, const uint16_
     }
 }
 
+#include "ops_attn_many.h"
+
 static void k_attn(const ie_attn_block *a) {
     uint32_t nqp = (a->nq + 15u) / 16u * 16u, ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
-    float *s = a->scratch + (uint64_t)nqp * ld, *c = s + (uint64_t)nqp * IE_PAGE, *top = c + nqp;
+    float *s = a->scratch + (uint64_t)nqp * ld, *c = s + (uint64_t)nqp * IE_PAGE, *top = c + nqp, *kt = top + nqp, *vf_rows = kt + IE_PAGE * ld;
     const uint32_t last = a->nq ? ie_page_of(a->hi[a->nq - 1u] - 1u) : 0; /* page of the newest position */
     for (uint32_t part = a->part0; part < a->part1; part++) {
         float *o = a->part + (part - a->part0) * ie_attn_part_floats(a->nq, a->hd), *m = o + (uint64_t)a->nq * ld, *l = m + nqp;
@@ -192,6 +196,14 @@ static void k_attn(const ie_attn_block *a) {
             if (q0 == q1) continue;
             const uint16_t *k = a->kv + a->pages[page] * a->page_stride;
             const uint16_t *next = a->nq > FEW ? NULL : page < last ? a->kv + a->pages[page + 1u] * a->page_stride : a->after;
+            if (q1 - q0 >= MANY) {
+                many_k(k, hdp / 8u, kt);
+                many_page_scores(a, kt, q0, q1, page, s);
+                page_softmax(q0, q1, s, m, l, c, top);
+                many_v(k + IE_PAGE * hdp, hdp, vf_rows, ld);
+                many_page_values(a, vf_rows, q0, q1, page, s, c, o);
+                continue;
+            }
             page_scores(a, k, next, q0, q1, page, s);
             page_softmax(q0, q1, s, m, l, c, top);
             page_values(a, k + IE_PAGE * hdp, next ? next + IE_PAGE * hdp : NULL, q0, q1, page, s, c, o);

@@ -40,6 +40,7 @@ IE_VEC vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 IE_VEC vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 IE_VEC vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 IE_VEC vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+IE_VEC vf vf_fma_bcast(vf a, vf b, const float *p) { return vf_fma(vf_set1(*p), b, a); }
 IE_VEC vf vf_neg(vf a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 IE_VEC vf vf_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 IE_VEC void vf_store_f16(uint16_t *p, vf a) {

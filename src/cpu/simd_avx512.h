@@ -43,6 +43,11 @@ IE_VEC vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 IE_VEC vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 IE_VEC vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 IE_VEC vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+/* a + b * *p, in one instruction: gcc 12 folds the wrong operand, or none. */
+IE_VEC vf vf_fma_bcast(vf a, vf b, const float *p) {
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(a) : "v"(b), "m"(*p));
+    return a;
+}
 IE_VEC vf vf_neg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 IE_VEC vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
 IE_VEC void vf_store_f16(uint16_t *p, vf a) {

@@ -87,6 +87,7 @@ IE_VEC vf vf_max(vf a, vf b) { IE_VF(a.v[l] > b.v[l] ? a.v[l] : b.v[l]); } /* b 
 IE_VEC vf vf_min(vf a, vf b) { IE_VF(a.v[l] < b.v[l] ? a.v[l] : b.v[l]); }
 IE_VEC vf vf_sqrt(vf a) { IE_VF(sqrtf(a.v[l])); }
 IE_VEC vf vf_fma(vf a, vf b, vf c) { IE_VF(fmaf(a.v[l], b.v[l], c.v[l])); } /* a * b + c, rounded once */
+IE_VEC vf vf_fma_bcast(vf a, vf b, const float *p) { return vf_fma(vf_set1(*p), b, a); }
 IE_VEC vf vf_neg(vf a) { IE_VF(-a.v[l]); }
 IE_VEC vf vf_load_f16(const uint16_t *p) { IE_VF(ie_f16_get(p[l])); } /* IE_VW halves */
 IE_VEC void vf_store_f16(uint16_t *p, vf a) { IE_EACH p[l] = ie_f16_put(a.v[l]); }
