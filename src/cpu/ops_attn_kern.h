@@ -13,10 +13,15 @@
 #define VQ 3u /* queries a block of the V step */
 
 /* Pages lie far apart, so the processor does not foresee the next one: with few queries, whose arithmetic would not hide the
- * wait, the same bytes of the next page are asked for while a page is worked on (`next`, NULL otherwise). */
+ * wait, the same bytes of the next page are asked for while a page is worked on (`next`, NULL otherwise), a few lines with each
+ * step and into the second cache: in a burst, or into the first, they would take the miss buffers that the loads need. */
 #define FEW 8u
 IE_VEC void fetch(const void *p, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64u) __builtin_prefetch((const char *)p + i);
+    for (size_t i = 0; i < bytes; i += 64u) __builtin_prefetch((const char *)p + i, 0, 2);
+}
+/* Positions [first, first + IE_VW) of K. */
+IE_VEC void fetch_keys(const uint16_t *k, uint32_t chunks, uint32_t first) {
+    for (uint32_t c = 0; c < chunks; c++) fetch(k + (c * IE_PAGE + first) * 8u, IE_VW * 16u);
 }
 
 /* Scores of n (1 .. QB) queries, ld floats apart, against IE_VW positions from `first` on. A vector of K holds IE_VPOS
@@ -54,10 +59,13 @@ static void page_scores(const ie_attn_block *a, const uint16_t *k, const uint16_
     for (uint32_t j = q0; j < q1; j += QB) {
         uint32_t n = q1 - j < QB ? q1 - j : QB;
         for (uint32_t p = 0; p < IE_PAGE; p += IE_VW) {
-            if (a->hi[j + n - 1] <= pos0 + p || a->lo[j] >= pos0 + p + IE_VW) continue;
+            const uint16_t *ahead = j == q0 ? next : NULL;
+            if (a->hi[j + n - 1] <= pos0 + p || a->lo[j] >= pos0 + p + IE_VW) {
+                if (ahead) fetch_keys(ahead, chunks, p);
+                continue;
+            }
             const float *q = a->scratch + (uint64_t)j * ld;
             float *to = s + (uint64_t)j * IE_PAGE;
-            const uint16_t *ahead = j == q0 ? next : NULL;
             if (n == 1) scores(q, ld, 1, k, chunks, p, a->scale, to, ahead);
 #if IE_VW == 16u
             else if (n == 2) scores(q, ld, 2, k, chunks, p, a->scale, to, ahead);
@@ -68,37 +76,40 @@ static void page_scores(const ie_attn_block *a, const uint16_t *k, const uint16_
     }
 }
 
-/* Running maxima m, sums l; s becomes exp(s - m), c the factors of what was summed before. */
-static void page_softmax(uint32_t q0, uint32_t q1, float *s, float *m, float *l, float *c, float *top) {
+/* Running maxima m, sums l; s becomes exp(s - m), c the factors of what was summed before. sum: scratch. A query's exponentials wait for
+ * its own maximum only; the factors, which are needed last, are computed for all queries at once. */
+static void page_softmax(uint32_t q0, uint32_t q1, float *s, float *m, float *l, float *c, float *sum) {
     enum { N = IE_PAGE / IE_VW };
     for (uint32_t j = q0; j < q1; j++) {
-        vf v = vf_load(s + j * IE_PAGE);
-        for (uint32_t k = 1; k < N; k++) v = vf_max(v, vf_load(s + j * IE_PAGE + k * IE_VW));
-        top[j] = vf_hmax(v);
+        vf v[N];
+        for (uint32_t k = 0; k < N; k++) v[k] = vf_load(s + j * IE_PAGE + k * IE_VW);
+        vf most = v[0];
+        for (uint32_t k = 1; k < N; k++) most = vf_max(most, v[k]);
+        const float top = vf_hmax(most), old = m[j], now = old > top ? old : top;
+        m[j] = now;
+        c[j] = old - now;
+        for (uint32_t k = 0; k < N; k++) {
+            v[k] = vf_exp(vf_sub(v[k], vf_set1(now)));
+            vf_store(s + j * IE_PAGE + k * IE_VW, v[k]);
+        }
+        sum[j] = tree32(v);
     }
     uint32_t j = q0;
     for (; j + IE_VW <= q1; j += IE_VW) {
-        vf old = vf_load(m + j), now = vf_max(old, vf_load(top + j));
-        vf_store(c + j, vf_exp(vf_sub(old, now)));
-        vf_store(m + j, now);
+        vf f = vf_exp(vf_load(c + j));
+        vf_store(c + j, f);
+        vf_store(l + j, vf_fma(vf_load(l + j), f, vf_load(sum + j)));
     }
     if (j < q1) {
-        vf old = vf_load_n(m + j, q1 - j), now = vf_max(old, vf_load_n(top + j, q1 - j));
-        vf_store_n(c + j, vf_exp(vf_sub(old, now)), q1 - j);
-        vf_store_n(m + j, now, q1 - j);
-    }
-    for (j = q0; j < q1; j++) {
-        vf e[N], mv = vf_set1(m[j]);
-        for (uint32_t k = 0; k < N; k++) {
-            e[k] = vf_exp(vf_sub(vf_load(s + j * IE_PAGE + k * IE_VW), mv));
-            vf_store(s + j * IE_PAGE + k * IE_VW, e[k]);
-        }
-        l[j] = fmaf(l[j], c[j], tree32(e));
+        vf f = vf_exp(vf_load_n(c + j, q1 - j));
+        vf_store_n(c + j, f, q1 - j);
+        vf_store_n(l + j, vf_fma(vf_load_n(l + j, q1 - j), f, vf_load_n(sum + j, q1 - j)), q1 - j);
     }
 }
 
-/* o[j][0 .. nv vectors) = o * c (with `scaled`), then += e[j][i] * v[i] for i in [i0, i1), ascending. */
-IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, size_t hdp,
+/* o[j][0 .. nv vectors) = o * c (with `scaled`), then += e[j][i] * v[i] for i in [i0, i1), ascending. Rows of v lie hdp apart, `next`
+ * likewise. */
+IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, const uint16_t *next, size_t hdp,
                    uint32_t i0, uint32_t i1, const float *c, const bool scaled) {
     vf a[VQ][VB];
 #pragma GCC unroll 3
@@ -112,7 +123,9 @@ IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, con
     }
     const float *end = e + i1; /* pointers, so that the loop computes no 32-bit indices */
     e += i0;
+    if (next) next += (size_t)i0 * hdp;
     for (v += (size_t)i0 * hdp; e < end; e++, v += hdp) {
+        if (next) fetch(next, nv * IE_VW * 2u), next += hdp;
         vf w[VQ];
 #pragma GCC unroll 3
         for (size_t j = 0; j < n; j++) w[j] = vf_set1(e[j * IE_PAGE]);
@@ -131,21 +144,23 @@ IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, con
 
 /* All vectors of a head for n queries. A row of V may end inside the last vector (head sizes of 8 modulo 16): what is read
  * beyond belongs to the pool and only reaches padding lanes. */
-IE_VEC void values_head(float *o, size_t ld, const uint32_t n, const float *e, const uint16_t *v, size_t hdp, uint32_t i0,
-                        uint32_t i1, const float *c, const bool scaled) {
+IE_VEC void values_head(float *o, size_t ld, const uint32_t n, const float *e, const uint16_t *v, const uint16_t *next, size_t hdp,
+                        uint32_t i0, uint32_t i1, const float *c, const bool scaled) {
     size_t d = 0, nv = (hdp + IE_VW - 1u) / IE_VW;
-    for (; d + VB <= nv; d += VB) values(o + d * IE_VW, ld, n, VB, e, v + d * IE_VW, hdp, i0, i1, c, scaled);
+#define PART(N) values(o + d * IE_VW, ld, n, N, e, v + d * IE_VW, next ? next + d * IE_VW : NULL, hdp, i0, i1, c, scaled), d += N
+    while (d + VB <= nv) PART(VB);
 #if IE_VW == 16u
-    if (d + 4u <= nv) values(o + d * IE_VW, ld, n, 4, e, v + d * IE_VW, hdp, i0, i1, c, scaled), d += 4u;
+    if (d + 4u <= nv) PART(4u);
 #endif
-    if (d + 2u <= nv) values(o + d * IE_VW, ld, n, 2, e, v + d * IE_VW, hdp, i0, i1, c, scaled), d += 2u;
-    if (d < nv) values(o + d * IE_VW, ld, n, 1, e, v + d * IE_VW, hdp, i0, i1, c, scaled);
+    if (d + 2u <= nv) PART(2u);
+    if (d < nv) PART(1u);
+#undef PART
 }
 
 #define VALUES(name, n, scaled)                                                                                              \
-    static void name(float *o, size_t ld, const float *e, const uint16_t *v, size_t hdp, uint32_t i0, uint32_t i1,           \
-                     const float *c) {                                                                                       \
-        values_head(o, ld, n, e, v, hdp, i0, i1, c, scaled);                                                                 \
+    static void name(float *o, size_t ld, const float *e, const uint16_t *v, const uint16_t *next, size_t hdp, uint32_t i0,  \
+                     uint32_t i1, const float *c) {                                                                          \
+        values_head(o, ld, n, e, v, next, hdp, i0, i1, c, scaled);                                                           \
     }
 VALUES(values_1, 1, true)
 VALUES(values_2, 2, true)
@@ -156,25 +171,26 @@ VALUES(values_more, 1, false)
 static void page_values(const ie_attn_block *a, const uint16_t *v, const uint16_t *next, uint32_t q0, uint32_t q1, uint32_t page, const float *s,
                         const float *c, float *o) {
     uint32_t ld = ie_attn_ld(a->hd), hdp = ie_head_pad(a->hd);
-    if (next) fetch(next, IE_PAGE * hdp * 2u);
-    for (uint32_t j = q0; j < q1; j += VQ) {
+    for (uint32_t j = q0; j < q1; j += VQ, next = NULL) { /* the next page is asked for with the first queries */
         uint32_t n = q1 - j < VQ ? q1 - j : VQ;
         float *to = o + (uint64_t)j * ld;
         const float *e = s + (uint64_t)j * IE_PAGE;
         /* positions that all see; a query's own begin before them only with a window, its end after them is added below */
         uint32_t lo = ie_slot_lo(page, a->lo[j + n - 1]), hi = ie_slot_hi(page, a->hi[j] - 1u);
         if (ie_slot_lo(page, a->lo[j]) != lo || lo >= hi) {
+            if (next) fetch(next, IE_PAGE * hdp * 2u);
             for (uint32_t i = 0; i < n; i++)
-                values_1(to + i * ld, ld, e + i * IE_PAGE, v, hdp, ie_slot_lo(page, a->lo[j + i]),
+                values_1(to + i * ld, ld, e + i * IE_PAGE, v, NULL, hdp, ie_slot_lo(page, a->lo[j + i]),
                          ie_slot_hi(page, a->hi[j + i] - 1u), c + j + i);
             continue;
         }
-        if (n == 3) values_3(to, ld, e, v, hdp, lo, hi, c + j);
-        else if (n == 2) values_2(to, ld, e, v, hdp, lo, hi, c + j);
-        else values_1(to, ld, e, v, hdp, lo, hi, c + j);
+        if (next) fetch(next, lo * hdp * 2u), fetch(next + hi * hdp, (IE_PAGE - hi) * hdp * 2u);
+        if (n == 3) values_3(to, ld, e, v, next, hdp, lo, hi, c + j);
+        else if (n == 2) values_2(to, ld, e, v, next, hdp, lo, hi, c + j);
+        else values_1(to, ld, e, v, next, hdp, lo, hi, c + j);
         for (uint32_t i = 1; i < n; i++) {
             uint32_t end = ie_slot_hi(page, a->hi[j + i] - 1u);
-            if (end > hi) values_more(to + i * ld, ld, e + i * IE_PAGE, v, hdp, hi, end, NULL);
+            if (end > hi) values_more(to + i * ld, ld, e + i * IE_PAGE, v, NULL, hdp, hi, end, NULL);
         }
     }
 }
