@@ -47,7 +47,8 @@ static const env_row rows[IE_ENV_COUNT] = {
     [IE_ENV_PROFILE_CSV] = {"IE_PROFILE_CSV", V_PATH, "FILE", "",
                             "With IE_PROFILE=1 or 2: also write one line for each op that ran to FILE."},
     [IE_ENV_TRACE] = {"IE_TRACE", V_PATH, "FILE", "",
-                      "GPU: write one line for each kernel launch to FILE, in order; times do not change."},
+                      "GPU: write one line for each kernel launch to FILE, in order (run, list, phase, tokens, position, op, kind, layer, kernel, "
+                      "workgroups, lanes, weight_bytes); times do not change."},
     [IE_ENV_GRAPH] = {"IE_GRAPH", V_SWITCH, "0|1", "1",
                       "GPU: record a decode step's launches once and replay them as one graph; 0: launch them one by one."},
     [IE_ENV_GRAPH_BENCH] = {"IE_GRAPH_BENCH", V_NUMBER, "1..100000", "",

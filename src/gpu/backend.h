@@ -160,5 +160,6 @@ typedef struct gpu_trace gpu_trace;
 gpu_trace *gpu_trace_new(const char *path, ie_error *err);
 void gpu_trace_free(gpu_trace *t);
 void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l);
+void gpu_trace_sample(gpu_trace *t, const gpu_launches *l); /* choosing among the last run's logits */
 
 #endif

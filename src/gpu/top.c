@@ -20,6 +20,7 @@ ie_status gpu_top_begin(gpu_backend *g, gpu_state *s, ie_error *err) {
     ie_status st = sample_room(g, s, err);
     gpu_ptr x = s->arena + off, work = s->sample + OUT_BYTES;
     if (!st) st = k == 1 ? gpu_launch_argmax(x, n, n, 1, work, s->sample, &l, err) : gpu_launch_topk(x, n, n, 1, k, work, s->sample, &l, err);
+    if (!st && g->trace) gpu_trace_sample(g->trace, &l);
     for (size_t i = 0; i < l.n && !st; i++) {
         gpu_function f;
         st = gpu_kernel_find(g, l.v[i].kernel, &f, err);

@@ -30,6 +30,14 @@ void gpu_trace_free(gpu_trace *t) {
     free(t);
 }
 
+void gpu_trace_sample(gpu_trace *t, const gpu_launches *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        const gpu_launch *k = &l->v[i];
+        fprintf(t->f, "%llu,sample,sample,1,-1,-1,sample,-1,%s,%llu,%u,0\n", (unsigned long long)t->runs, k->kernel,
+                (unsigned long long)k->grid[0] * k->grid[1] * k->grid[2], k->block);
+    }
+}
+
 void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l) {
     t->runs++;
     for (size_t i = 0; i < l->n; i++) {

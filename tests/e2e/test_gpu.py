@@ -46,7 +46,7 @@ def differ(ie, model, *options, other="hip", env=None):
 
 def dump(ie, tmp_path, model, backend, n, *options, env=None, ids=IDS):
     out = tmp_path / f"{backend}.txt"
-    ie.run(model, "--tokens", ids, "-n", n, "-q", "-c", 256, "--dump-logits", out, "--backend", backend, *options, timeout=600,
+    ie.run(model, "--tokens", ids, "-n", n, "-q", "-c", 600, "--dump-logits", out, "--backend", backend, *options, timeout=600,
            env={**SIM, "IE_PREFILL": "decode", **(env or {})})
     return out.read_text()
 
@@ -62,11 +62,55 @@ def test_kernels_of_several_tokens_by_switch(ie, tiny, switch, n, t):
     differ(ie, tiny("q4_0"), "-n", n, "-t", t, env=dict([switch.split("=")]))
 
 
-def launches(ie, tmp_path, model, n, **env):
+def launches(ie, tmp_path, model, n, ids="5,6,7", **env):
     """Rows of IE_TRACE: one for each launch."""
     trace = tmp_path / "launches.csv"
-    ie.run(model, "--tokens", "5,6,7", "-n", n, "-q", "--backend", "hip", env={**SIM, "IE_TRACE": str(trace), **env})
+    ie.run(model, "--tokens", ids, "-n", n, "-c", 600, "-q", "--backend", "hip", env={**SIM, "IE_TRACE": str(trace), **env})
     return list(csv.DictReader(trace.read_text().splitlines()))
+
+
+LONG = ",".join(str(1 + 7 * i % 200) for i in range(520))
+
+
+# Switch; tokens of the prompt; what has to be among the launches' kernels and must not, with it; the same without it.
+@pytest.mark.parametrize("switch, ids, has, has_not, without", [
+    ("IE_TR_MIN=2", "5,6,7", "ie_gemv_q4_0_t8", "ie_gemv_q4_0_t4", "ie_gemv_q4_0_t4"),
+    ("IE_TR_MIN=17", IDS, "ie_gemv_q4_0_t4", "ie_gemv_q4_0_t16", "ie_gemv_q4_0_t16"),
+    ("IE_ATTN=old", LONG, "ie_attn", "ie_attn_one_64", "ie_attn_one_64"),
+    ("IE_ATTN=check", LONG, "ie_attn_diff", None, "ie_attn_one_64"),
+    ("IE_ATTN_KV_MIN=0", LONG, "ie_attn_kv_64", "ie_attn_one_64", "ie_attn_one_64"),
+    ("IE_ATTN_KV_MIN=256", LONG, "ie_attn_kv_64", None, "ie_attn_one_64"),
+    ("IE_HOST_TOPK=1", "5,6,7", None, "ie_topk_part", "ie_topk_part"),
+    ("IE_NORM_FUSE=1", "5,6,7", None, None, "ie_rmsnorm"),
+    ("IE_STREAM=0", "5,6,7", None, None, "ie_rmsnorm"),
+])
+def test_what_a_switch_switches(ie, tiny, tmp_path, switch, ids, has, has_not, without):
+    """By the trace of launches; logits stay as they are."""
+    model = tiny("q4_0")
+
+    def one(name, env):
+        dump, trace = tmp_path / f"{name}.txt", tmp_path / f"{name}.csv"
+        text = ie.run(model, "--tokens", ids, "-n", 3, "-q", "-c", 600, "--backend", "hip", "--dump-logits", dump, env={**SIM, "IE_TRACE": str(trace), **env}, timeout=600).stdout
+        # without the logits of all positions, candidates are chosen on the device
+        more = tmp_path / f"{name}-2.csv"
+        assert ie.run(model, "--tokens", ids, "-n", 3, "-q", "-c", 600, "--backend", "hip", "--temp", 1, "--top-k", 9, env={**SIM, "IE_TRACE": str(more), **env}).stdout
+        return text, dump.read_text(), {r["kernel"] for f in (trace, more) for r in csv.DictReader(f.read_text().splitlines())}
+
+    on, off = one("on", dict([switch.split("=")])), one("off", {})
+    assert on[:2] == off[:2]
+    assert (not has or has in on[2] and has not in off[2]) and has_not not in on[2] and without in off[2]
+
+
+def test_nobatch(ie, tiny, tmp_path):
+    """A launch a token for each matrix; as many launches for the rest."""
+    count = lambda env, matrix: sum((r["kind"] == "matmul") == matrix for r in launches(ie, tmp_path, tiny("q4_0"), 1, **env) if r["tokens"] == "3" and int(r["layer"]) >= 0)
+    assert count({"IE_GEMV_NOBATCH": "1"}, True) == 3 * count({}, True) > 0 and count({"IE_GEMV_NOBATCH": "1"}, False) == count({}, False)
+
+
+def test_partials_of_a_workgroup(ie, tiny, tmp_path):
+    """IE_ATTN_SPW: 3 partials of 256 positions by one workgroup instead of three."""
+    groups = lambda spw: [int(r["workgroups"]) for r in launches(ie, tmp_path, tiny("q4_0"), 1, ids=LONG, IE_ATTN_KV_MIN="0", IE_ATTN_SPW=spw) if r["kind"] == "attn"][-1]
+    assert groups("1") == 3 * groups("3") == groups("0")
 
 
 @pytest.mark.parametrize("name", ["llama-mixed", "qwen3-hd48", "q8_0"])
@@ -162,11 +206,13 @@ def test_profile_and_trace(ie, tiny, tmp_path):
 
 
 def test_attention_kernels_agree(ie, tiny, tmp_path):
-    base = dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2)
+    """Also over two and three partials; IE_ATTN=check prints the largest difference, of either new kernel."""
+    base = dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, ids=LONG)
     for env in [{"IE_ATTN": "old"}, {"IE_ATTN": "split"}, {"IE_ATTN_KV_MIN": "0"}, {"IE_ATTN_KV_MIN": "0", "IE_ATTN_SPW": "1"}]:
-        assert dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, env=env) == base
-    r = ie.run(tiny("qwen3-hd48"), "--tokens", IDS, "-n", 2, "--backend", "hip", env={**SIM, "IE_ATTN": "check"})
-    assert float(re.search(r"largest relative difference to the old kernel ([\d.e-]+)", r.stderr)[1]) <= 1e-4
+        assert dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, env=env, ids=LONG) == base
+    for kv_min in ["0", "768"]:
+        r = ie.run(tiny("qwen3-hd48"), "--tokens", LONG, "-n", 2, "-c", 600, "--backend", "hip", env={**SIM, "IE_ATTN": "check", "IE_ATTN_KV_MIN": kv_min})
+        assert float(re.search(r"^attention: largest relative difference to the old kernel ([\d.e-]+)$", r.stderr, re.M)[1]) <= 1e-4
 
 
 def test_auto_and_names(ie, tiny):
