@@ -77,6 +77,29 @@ typedef struct {
     float scale;
 } ie_abi_embed;
 
+/* ---- gemv_many.c ----------------------------------------------------------------------------------------------------- */
+
+#define IE_MANY 4u /* matrices of a launch */
+
+/* Formats by their kernels' names. */
+enum {
+    IE_MANY_q4_0, IE_MANY_q4_1, IE_MANY_q5_0, IE_MANY_q5_1, IE_MANY_q8_0, IE_MANY_q2_k, IE_MANY_q3_k, IE_MANY_q4_k, IE_MANY_q5_k, IE_MANY_q6_k,
+    IE_MANY_iq4_nl, IE_MANY_iq4_xs, IE_MANY_f32, IE_MANY_f16, IE_MANY_bf16
+};
+
+typedef struct {
+    IE_PTR(const uint32_t) x;
+    IE_PTR(const uint32_t) w;
+    IE_PTR(float) y;
+    IE_PTR(const float) bias; /* 0: none */
+    uint32_t rows, format, waves;
+    uint32_t end; /* workgroups of the launch up to this matrix's last; those of parts that there are not: as the last one's */
+} ie_abi_many_part;
+typedef struct {
+    ie_abi_many_part part[IE_MANY];
+    uint32_t cols, nblk;
+} ie_abi_many;
+
 /* ---- read.c ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct {

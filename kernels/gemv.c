@@ -219,14 +219,14 @@ IE_INLINE void x_block(const unit_x *x, uint32_t nt, uint32_t from, uint32_t *ou
     }
 }
 
-/* Where a wave stands: its number and tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
+/* Where a wave of workgroup wg of a matrix stands: its number and tile, that tile's place in the workgroup, its part of the tile's waves, its segments. */
 typedef struct {
     uint32_t wave, tile, slot, part, nseg, seg, seg1;
 } place;
-IE_INLINE place where(const ie_abi_gemv *a) {
+IE_INLINE place where(const ie_abi_gemv *a, uint32_t wg) {
     uint32_t wave = ie_wave();
     place p = {.wave = wave, .slot = ie_wave_slot(wave, a->waves), .part = ie_wave_part(wave, a->waves), .nseg = ie_nseg(a->nblk)};
-    p.tile = ie_wg_x() * ie_wg_tiles(a->waves) + p.slot;
+    p.tile = wg * ie_wg_tiles(a->waves) + p.slot;
     p.seg = ie_wave_seg(p.nseg, p.part, a->waves), p.seg1 = ie_wave_seg(p.nseg, p.part + 1u, a->waves);
     return p;
 }
@@ -265,7 +265,7 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
     if (again->norm.w) norm_last(&again->norm, again->y, again->rows, p->wave, sums);
 }
 #else
-#define row_end(p, sums) ((void)0)
+#define row_end(p, sums) ((void)(p), (void)(sums))
 #endif
 
 /* A segment ends with unit i: its sums to LDS. */
@@ -288,15 +288,13 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
  * has been used, its registers take the same block of the next unit, so that most of a unit is under way at any time, and no load waits for a
  * later one: no guard may stand there; the L2 cache is asked for a.ahead units more. Then the last whole unit, and one that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
-    IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * (NT) * 32u]; \
-        static IE_LDS_VAR uint32_t xs[IN_LDS(NT) ? IE_WG_WAVES * UNIT_X : 1u]; \
-        const place p = where(&a); \
-        uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
+    IE_INLINE place gemv_##F##T(const ie_abi_gemv *a, uint32_t wg, IE_LDS float *sums, IE_LDS uint32_t *xs) { \
+        const place p = where(a, wg); \
+        uint32_t r = ie_lane(), nblk = a->nblk, seg = p.seg; \
         ends first = {0.0f, 0.0f}; \
         ie_dep_go(); \
-        if (p.tile < ie_ntiles(a.rows) && seg < p.seg1) { \
-            words tile = a.w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
+        if (p.tile < ie_ntiles(a->rows) && seg < p.seg1) { \
+            words tile = a->w + (uint64_t)p.tile * ie_gpu_tile_words(ROW, nblk); \
             uint32_t i = ie_seg_begin(seg, nblk) / IE_GPU_UNIT, i1 = ie_gpu_units(ie_seg_begin(p.seg1, nblk)), end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
             uint32_t whole = i1 < nblk / IE_GPU_UNIT ? i1 : nblk / IE_GPU_UNIT; \
             float acc[NT] = {0}; \
@@ -306,19 +304,19 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
                 fetch_head(ROW, tile, i, nblk, r, &u.h); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) \
                     fetch_block(ROW, tile + ie_tile_words(i, ie_gpu_unit_words(ROW)), b, r, &u); \
-                l2_ahead(ROW, tile, i + 1u, a.ahead, whole); \
+                l2_ahead(ROW, tile, i + 1u, a->ahead, whole); \
             } \
             ie_dep_wait(); \
-            x_fetch(&a, &x, NT, i, nblk); \
-            if (IN_LDS(NT) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
+            x_fetch(a, &x, NT, i, nblk); \
+            if (IN_LDS(NT) && p.part == 0u) first = ends_of(a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
             if (i < whole) { \
                 for (; i + 1u < whole; i++) { \
                     words at = tile + ie_tile_words(i + 1u, ie_gpu_unit_words(ROW)); \
                     heads next; \
-                    x_take(&a, &x, NT, i); \
+                    x_take(a, &x, NT, i); \
                     fetch_head(ROW, tile, i + 1u, nblk, r, &next); \
-                    x_fetch(&a, &x, NT, i + 1u, nblk); \
-                    l2_ahead(ROW, tile, i + 1u + a.ahead, a.ahead != 0u, whole); \
+                    x_fetch(a, &x, NT, i + 1u, nblk); \
+                    l2_ahead(ROW, tile, i + 1u + a->ahead, a->ahead != 0u, whole); \
                     ie_keep_order(); \
                     _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                         USE(F, NT, KIND, BIAS) \
@@ -328,8 +326,8 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
                     SEGMENT_END(NT) \
                     u.h = next; \
                 } \
-                x_take(&a, &x, NT, i); \
-                if (i + 1u < i1) x_fetch(&a, &x, NT, i + 1u, nblk); \
+                x_take(a, &x, NT, i); \
+                if (i + 1u < i1) x_fetch(a, &x, NT, i + 1u, nblk); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                     USE(F, NT, KIND, BIAS) \
                     ie_keep_order(); \
@@ -340,7 +338,7 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
             if (i < i1) { \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
                 fetch(ROW, tile, i, nblk, r, &u); \
-                x_take(&a, &x, NT, i); \
+                x_take(a, &x, NT, i); \
                 _Pragma("unroll") for (uint32_t b = 0; b < IE_GPU_UNIT; b++) { \
                     if (b >= nb) break; \
                     USE(F, NT, KIND, BIAS) \
@@ -349,9 +347,15 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
             } \
         } else { /* fewer segments than waves */ \
             ie_dep_wait(); \
-            if (IN_LDS(NT) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
+            if (IN_LDS(NT) && p.part == 0u) first = ends_of(a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
         } \
-        tile_put(&a, sums, NT, &p, first); \
+        tile_put(a, sums, NT, &p, first); \
+        return p; \
+    } \
+    IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * (NT) * 32u]; \
+        static IE_LDS_VAR uint32_t xs[IN_LDS(NT) ? IE_WG_WAVES * UNIT_X : 1u]; \
+        const place p = gemv_##F##T(&a, ie_wg_x(), sums, xs); \
         if ((NT) == 1u) row_end(&p, sums); \
     }
 
@@ -406,20 +410,19 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
 
 /* Block by block, the next one's 64 or 128 bytes a lane under way. A row's last block may be shorter than 32. */
 #define FLOAT(F) \
-    IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * 32u]; \
-        const place p = where(&a); \
-        uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
+    IE_INLINE place gemv_##F(const ie_abi_gemv *a, uint32_t wg, IE_LDS float *sums) { \
+        const place p = where(a, wg); \
+        uint32_t r = ie_lane(), nblk = a->nblk, seg = p.seg; \
         const uint32_t per = row_##F.per; \
         ie_dep(); \
         ends first = {0.0f, 0.0f}; \
-        if (IN_LDS(1u) && p.part == 0u) first = ends_of(&a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
-        if (p.tile < ie_ntiles(a.rows)) { \
-            words at = a.w + (uint64_t)p.tile * ie_gpu_tile_words(row_##F, nblk); \
-            IE_SCALAR const float *x = (IE_SCALAR const float *)a.x + (uint64_t)ie_wg_y() * a.x_ld; \
+        if (IN_LDS(1u) && p.part == 0u) first = ends_of(a, p.tile * IE_TILE_ROWS + r, ie_wg_y()); \
+        if (p.tile < ie_ntiles(a->rows)) { \
+            words at = a->w + (uint64_t)p.tile * ie_gpu_tile_words(row_##F, nblk); \
+            IE_SCALAR const float *x = (IE_SCALAR const float *)a->x + (uint64_t)ie_wg_y() * a->x_ld; \
             for (; seg < p.seg1; seg++) { \
                 float acc = 0.0f; \
-                uint32_t b = ie_seg_begin(seg, nblk), b1 = ie_seg_begin(seg + 1u, nblk), whole = a.cols / IE_BLOCK, q[32]; \
+                uint32_t b = ie_seg_begin(seg, nblk), b1 = ie_seg_begin(seg + 1u, nblk), whole = a->cols / IE_BLOCK, q[32]; \
                 if (b1 < whole) whole = b1; \
                 field(at + ie_tile_words(b, IE_TILE_ROWS * per), per, r, q); \
                 for (; b + 1u < whole; b++) { \
@@ -437,12 +440,17 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
                 } \
                 if (b < b1) { \
                     _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) \
-                        if (b * IE_BLOCK + k < a.cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
+                        if (b * IE_BLOCK + k < a->cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
                 } \
                 sums[(p.slot * IE_MAX_SEGS + seg) * 32u + r] = acc; \
             } \
         } \
-        tile_put(&a, sums, 1u, &p, first); \
+        tile_put(a, sums, 1u, &p, first); \
+        return p; \
+    } \
+    IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * 32u]; \
+        const place p = gemv_##F(&a, ie_wg_x(), sums); \
         row_end(&p, sums); \
     } \
     IE_KERNEL(32) ie_embed_##F(ie_abi_embed a) { \

@@ -76,7 +76,7 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
     IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
         static IE_LDS_VAR float sums[((NT) == 16u ? 1u : MAX_TILES) * IE_MAX_SEGS * (NT) * 32u]; \
         IE_MMA_LDS(turn, IE_WG_WAVES); \
-        const place p = where(&a); \
+        const place p = where(&a, ie_wg_x()); \
         const ie_mma_from from = ie_mma_where(); \
         ie_dep(); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \

@@ -2,6 +2,7 @@
 #include "attn.c"
 #include "gdn.c"
 #include "gemv.c"
+#include "gemv_many.c"
 #include "gemv_mma.c"
 #include "gemv_stream.c"
 #include "read.c"

@@ -29,6 +29,7 @@ typedef enum {
     IE_ENV_TR_MIN,
     IE_ENV_GEMV_NOBATCH,
     IE_ENV_NORM_FUSE,
+    IE_ENV_GEMV_MANY,
     IE_ENV_COUNT
 } ie_env_id;
 

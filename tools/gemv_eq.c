@@ -34,7 +34,7 @@ static ie_status product(const gemv_rig *r, uint32_t n, uint32_t t, uint32_t to,
 
 /* All numbers of tokens against `want`; *differ counts sums. */
 static ie_status compare(gemv_rig *r, const uint32_t *want, uint32_t *got, uint64_t *sums, uint64_t *differ, ie_error *err) {
-    static const gpu_mat_choice choices[] = {{5, false, false}, {2, false, false}, {17, false, false}, {5, true, false}};
+    static const gpu_mat_choice choices[] = {{5, false, false, false}, {2, false, false, false}, {17, false, false, false}, {5, true, false, false}};
     const gpu_mat_choice own = r->choice;
     ie_status st = IE_OK;
     for (uint32_t c = 0; c < sizeof choices / sizeof *choices; c++)

@@ -1,6 +1,6 @@
 /* step_time [-p POSITION] [-t TOKENS] [-s SAMPLE] [-c] MODEL.gguf: what a decode step takes on an R9700 by the time model (time_model.h), op by op.
  *
- * The model's op list becomes launches as the engine makes them; each different one runs once on the simulator of gfx1201 (of matrices SAMPLE
+ * The model's op list becomes launches as the engine makes them; each different one runs once on the simulator of gfx1201 (of one matrix SAMPLE
  * workgroups, spread evenly), whose figures go into the model. Weights get their places and are not read: a file with nothing but its directory
  * will do (make_synth_gguf ... --empty 1). IE_NORM_FUSE and the other switches of the GPU backend count as in the engine.
  *
@@ -90,10 +90,11 @@ static ie_status model_open(ie_model **out, ie_backend_api *api, const char *pat
 
 /* Ops that give the same launches. */
 typedef struct {
-    ie_op op; /* the first of them */
-    bool fused; /* its launch does the RMSNORM behind it, too: the last workgroup, when all others have ended */
+    ie_op op[IE_MANY]; /* the first of them: done together */
+    uint32_t n_op;
+    bool fused; /* the second is the RMSNORM behind a matrix, which its launch does, too: the last workgroup, when all others have ended */
     uint32_t times, launches;
-    char what[48], kernel[48];
+    char what[64], kernel[48];
     double groups, weights, us;
     tm_counts sum;
     tm_bound bound; /* of its longest launch */
@@ -111,34 +112,39 @@ typedef struct {
     bool csv;
 } job;
 
-static bool same(const job *j, const row *r, const ie_op *b, bool fused) {
-    const ie_op *a = &r->op;
-    const ie_mat *m = j->model->w.mat;
+static bool same_op(const ie_mat *m, const ie_op *a, const ie_op *b) {
     bool mats = a->mat == b->mat || (a->mat >= 0 && b->mat >= 0 && m[a->mat].fmt == m[b->mat].fmt && m[a->mat].rows == m[b->mat].rows &&
                                      m[a->mat].cols == m[b->mat].cols);
-    return a->kind == b->kind && mats && r->fused == fused && a->n == b->n && a->n_head == b->n_head && a->n_kv == b->n_kv && a->hd == b->hd &&
-           a->of_rows == b->of_rows && a->window == b->window && (a->res == IE_NO_OFF) == (b->res == IE_NO_OFF) &&
-           (a->vec == IE_NO_W) == (b->vec == IE_NO_W) && (a->q8 == IE_NO_OFF) == (b->q8 == IE_NO_OFF);
+    return a->kind == b->kind && mats && a->n == b->n && a->n_head == b->n_head && a->n_kv == b->n_kv && a->hd == b->hd && a->of_rows == b->of_rows &&
+           a->window == b->window && (a->res == IE_NO_OFF) == (b->res == IE_NO_OFF) && (a->vec == IE_NO_W) == (b->vec == IE_NO_W) &&
+           (a->q8 == IE_NO_OFF) == (b->q8 == IE_NO_OFF);
+}
+static bool same(const job *j, const row *r, const ie_op *ops, uint32_t n, bool fused) {
+    bool yes = r->n_op == n && r->fused == fused;
+    for (uint32_t i = 0; i < n && yes; i++) yes = same_op(j->model->w.mat, &r->op[i], &ops[i]);
+    return yes;
 }
 
 static void describe(const job *j, row *r) {
-    const ie_op *op = &r->op;
-    if (op->mat >= 0) {
-        const ie_mat *m = &j->model->w.mat[op->mat];
-        snprintf(r->what, sizeof r->what, "%u x %u %s%s", m->rows, m->cols, m->fmt->name, r->fused ? ", norm" : "");
-        if (op->kind == OP_MATMUL) r->weights = (double)m->bytes;
-    } else if (op->n_head) {
-        snprintf(r->what, sizeof r->what, "%u heads, %u, of %u", op->n_head, op->n_kv, op->hd);
-    } else {
-        snprintf(r->what, sizeof r->what, "%u values", op->n);
+    const ie_op *op = &r->op[0];
+    size_t at = 0;
+    for (uint32_t i = 0; i < r->n_op && op->kind == OP_MATMUL; i++) {
+        if (r->op[i].kind != OP_MATMUL) continue;
+        const ie_mat *m = &j->model->w.mat[r->op[i].mat];
+        r->weights += (double)m->bytes;
+        at += (size_t)snprintf(r->what + at, sizeof r->what - at, "%s%u %s", i ? ", " : "", m->rows, m->fmt->name);
+        if (at >= sizeof r->what) return;
     }
+    if (op->kind == OP_MATMUL) snprintf(r->what + at, sizeof r->what - at, " x %u%s", j->model->w.mat[op->mat].cols, r->fused ? ", norm" : "");
+    else if (op->n_head) snprintf(r->what, sizeof r->what, "%u heads, %u, of %u", op->n_head, op->n_kv, op->hd);
+    else snprintf(r->what, sizeof r->what, "%u values", op->n);
 }
 
 /* The launches since `before`, to r. */
 static ie_status take(const job *j, row *r, unsigned long long before, ie_error *err) {
     unsigned long long n = j->sim.launches() - before;
     double longest = 0;
-    if (n > 16) return ie_fail(err, IE_E_UNSUPPORTED, "%s: %llu launches, at most 16 can be taken", ie_op_table[r->op.kind].name, n);
+    if (n > 16) return ie_fail(err, IE_E_UNSUPPORTED, "%s: %llu launches, at most 16 can be taken", ie_op_table[r->op[0].kind].name, n);
     r->launches = (uint32_t)n;
     for (unsigned i = 0; i < (unsigned)n; i++) {
         tm_counts c = counts_of(&j->sim, i);
@@ -150,34 +156,27 @@ static ie_status take(const job *j, row *r, unsigned long long before, ie_error 
     return IE_OK;
 }
 
-/* Whether op i's launch does the norm behind it. */
-static bool fuses(job *j, uint32_t i) {
-    gpu_backend *g = gpu_of(j->model->be);
-    const ie_oplist *l = &j->lab.plan.list;
-    gpu_run r = {.card = gpu_driver_card(g->drv), .w = &j->model->w, .step = &j->batch.step, .mat = &g->mat};
-    return i + 1u < l->n && gpu_norm_fits(&r, &l->ops[i], &l->ops[i + 1u]);
-}
-
-static ie_status new_row(job *j, row **out, const ie_op *op, bool fused, ie_error *err) {
+static ie_status new_row(job *j, row **out, const ie_op *op, uint32_t n, bool fused, ie_error *err) {
     if (j->n == ROWS) return ie_fail(err, IE_E_UNSUPPORTED, "more than %u different ops", ROWS);
     *out = &j->row[j->n++];
-    **out = (row){.op = *op, .fused = fused};
+    **out = (row){.n_op = n, .fused = fused, .times = 1};
+    memcpy((*out)->op, op, n * sizeof *op);
     return IE_OK;
 }
 
-static ie_status run_op(job *j, uint32_t i, bool fused, ie_error *err) {
+/* Ops i .. i + n - 1, which are done together. */
+static ie_status run_ops(job *j, uint32_t i, uint32_t n, bool fused, ie_error *err) {
     const ie_op *op = &j->lab.plan.list.ops[i];
     row *r = NULL;
     for (uint32_t k = 0; k < j->n && !r; k++)
-        if (same(j, &j->row[k], op, fused)) r = &j->row[k];
+        if (same(j, &j->row[k], op, n, fused)) r = &j->row[k];
     if (r) return r->times++, IE_OK;
-    ie_status st = new_row(j, &r, op, fused, err);
+    ie_status st = new_row(j, &r, op, n, fused, err);
     if (st) return st;
     describe(j, r);
-    r->times = 1;
     unsigned long long before = j->sim.launches();
-    j->sim.keep(op->kind == OP_MATMUL && !fused ? j->sample : 0); /* who ends last has to be among those that run */
-    st = ie_lab_run(&j->lab, &j->batch, i, i + 1u + fused, err);
+    j->sim.keep(op->kind == OP_MATMUL && n == 1 ? j->sample : 0); /* where workgroups differ, all of them */
+    st = ie_lab_run(&j->lab, &j->batch, i, i + n, err);
     if (!st) st = take(j, r, before, err);
     if (st || !fused) return st;
     before = j->sim.launches();
@@ -189,13 +188,12 @@ static ie_status run_op(job *j, uint32_t i, bool fused, ie_error *err) {
 /* Choosing the token, as the greedy loop asks for it. */
 static ie_status choose(job *j, ie_error *err) {
     ie_op op = {.kind = OP_KINDS, .mat = IE_NO_W};
-    row *r;
+    row *r = NULL;
     ie_cand best;
     uint32_t have;
-    ie_status st = new_row(j, &r, &op, false, err);
+    ie_status st = new_row(j, &r, &op, 1, false, err);
     if (st) return st;
     snprintf(r->what, sizeof r->what, "1 of %u", j->model->hp.n_vocab);
-    r->times = 1;
     j->sim.keep(0);
     unsigned long long before = j->sim.launches();
     st = j->api.top(j->model->be, j->lab.st, 256ull * j->lab.plan.logits, j->model->hp.n_vocab, 1, &best, &have, err);
@@ -210,10 +208,11 @@ static ie_status run(job *j, ie_error *err) {
     if (j->model->gdn.n_layer) s->log.at[0] = (ie_gdn_place){j->pos, j->pos}; /* as if the tokens before had been taken one by one */
     ie_lab_batch_make(&j->lab, &j->batch, token, 1, j->tokens, j->pos);
     j->sim.keep(0);
+    gpu_backend *g = gpu_of(j->model->be);
+    gpu_run how = {.card = gpu_driver_card(g->drv), .w = &j->model->w, .step = &j->batch.step, .mat = &g->mat};
     for (uint32_t i = 0, n; i < j->lab.plan.list.n && !st; i += n) {
-        bool fused = fuses(j, i);
-        n = 1u + fused;
-        st = run_op(j, i, fused, err);
+        n = gpu_launch_ops(&how, &j->lab.plan.list, i, j->lab.plan.list.n);
+        st = run_ops(j, i, n, how.norm != NULL, err);
     }
     return st ? st : choose(j, err);
 }
@@ -222,12 +221,12 @@ static void print(const job *j) {
     double ms = 0, gb = 0;
     uint32_t launches = 0;
     puts(j->csv ? "op,what,times,launches,kernel,workgroups,MB,alone_us,issue_us,us,GB/s,bound,ms"
-                : "op       what                            times  kernel                 groups       MB    alone    issue       us  GB/s  bound        ms");
+                : "op       what                                  times  kernel                 groups       MB    alone    issue       us  GB/s  bound        ms");
     for (uint32_t i = 0; i < j->n; i++) {
         const row *r = &j->row[i];
-        const char *name = r->op.kind == OP_KINDS ? "choose" : ie_op_table[r->op.kind].name;
+        const char *name = r->op[0].kind == OP_KINDS ? "choose" : ie_op_table[r->op[0].kind].name;
         double all = r->us * r->times * 1e-3, rate = r->weights / r->us * 1e-3;
-        printf(j->csv ? "%s,\"%s\",%u,%u,%s,%.0f,%.3f,%.2f,%.2f,%.2f,%.0f,%s,%.4f\n" : "%-8s %-31s %3u x%2u  %-21s %7.0f %8.2f %8.2f %8.2f %8.2f %5.0f  %-9s %6.3f\n", name,
+        printf(j->csv ? "%s,\"%s\",%u,%u,%s,%.0f,%.3f,%.2f,%.2f,%.2f,%.0f,%s,%.4f\n" : "%-8s %-37s %3u x%2u  %-21s %7.0f %8.2f %8.2f %8.2f %8.2f %5.0f  %-9s %6.3f\n", name,
                r->what, r->times, r->launches, r->kernel, r->groups, r->sum.bytes * 1e-6, r->sum.alone_us, r->sum.issue_us, r->us, rate,
                tm_bound_names[r->bound], all);
         ms += all, gb += r->weights * r->times * 1e-9, launches += r->times * r->launches;

@@ -21,7 +21,7 @@ typedef struct {
     uint32_t lds_per_group;     /* bytes that a workgroup can have, what its kernel declares included */
     bool copies;                /* memory is copied to LDS by the card itself (kernels/gemv_stream.c) */
     bool overlap;               /* a launch can begin while the one before it runs (driver.h: GPU_OVERLAP) */
-    bool last_group;            /* matrix kernels can go on with the row that they have made (kernels/gpu.h: IE_LAST_GROUP) */
+    bool last_group;            /* matrix kernels can go on with the row that they have made (kernels/gpu.h: IE_LAST_GROUP), and take several matrices */
     uint32_t norm_chunks;       /* chunks of 256 values of a row that a workgroup of RMSNorm takes */
     uint32_t ahead;             /* units of a matrix that a wave asks the L2 cache for, beyond the one under way */
 } gpu_card;
@@ -60,8 +60,9 @@ typedef struct {
     uint32_t mma_min; /* tokens from which on matrix instructions do it */
     bool nobatch;     /* a launch for each token */
     bool norm_fuse;   /* a single token's row is normalised by the launch that makes it, where the card's kernels can */
+    bool many;        /* a single token's matrices of one input are one launch, where the card's kernels can */
 } gpu_mat_choice;
-void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH, IE_NORM_FUSE */
+void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH, IE_NORM_FUSE, IE_GEMV_MANY */
 
 /* Everything that turning ops into launches needs to know of a run. Addresses are device memory. */
 typedef struct {
@@ -81,6 +82,7 @@ typedef struct {
     const gpu_mat_choice *mat;   /* NULL: the defaults */
     uint32_t op;           /* index of the op that is being turned into launches */
     const ie_op *norm;     /* NULL, or the RMSNORM behind it, which its launch does, too */
+    uint32_t many;         /* MATMULs from it on that its launch does: 1 or more */
 } gpu_run;
 
 static inline gpu_ptr gpu_at(const gpu_run *r, ie_off off, uint64_t at_floats) { return r->arena + 256u * (uint64_t)off + 4u * at_floats; }
@@ -89,7 +91,9 @@ static inline uint32_t gpu_rows(const gpu_run *r, const ie_op *op) { return op->
 /* Launches of one op: one row for each kind (launch.c gathers the families' functions). */
 typedef ie_status (*gpu_launch_fn)(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 extern const gpu_launch_fn gpu_launch_table[OP_KINDS];
-/* Appends the launches of ops [first, last) of the list; each names its op, the first one where it does two. */
+/* Ops from op i on that are done together, at most up to last: by launches of their own, or by one for all of them. */
+uint32_t gpu_launch_ops(gpu_run *r, const ie_oplist *l, uint32_t i, uint32_t last);
+/* Appends the launches of ops [first, last) of the list; each names its op, the first one where it does several. */
 ie_status gpu_launch_list(gpu_run *r, const ie_oplist *l, uint32_t first, uint32_t last, gpu_launches *out, ie_error *err);
 
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);  /* launch_gemv.c */
@@ -97,6 +101,8 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
 ie_status gpu_launch_rmsnorm(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err); /* launch_rows.c */
 /* Whether a launch of matrix op mm can also do the RMSNORM behind it. */
 bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm); /* launch_gemv.c */
+/* MATMULs from op on, at most `most`, that one launch can do: 1 to IE_MANY. */
+uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most); /* launch_gemv.c */
 /* An op's outputs: rows of n values, f32 and / or Q8 as the op has them. */
 ie_abi_out gpu_out(const gpu_run *r, const ie_op *op, uint32_t n);
 ie_status gpu_launch_quant(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);

@@ -11,16 +11,24 @@ const gpu_launch_fn gpu_launch_table[OP_KINDS] = {
     [OP_ROWS] = gpu_launch_rows,
 };
 
+uint32_t gpu_launch_ops(gpu_run *r, const ie_oplist *l, uint32_t i, uint32_t last) {
+    const ie_op *op = &l->ops[i];
+    r->norm = i + 1u < last && gpu_norm_fits(r, op, op + 1) ? op + 1 : NULL;
+    r->many = r->norm ? 1u : gpu_many_fit(r, op, last - i);
+    return r->norm ? 2u : r->many;
+}
+
 ie_status gpu_launch_list(gpu_run *r, const ie_oplist *l, uint32_t first, uint32_t last, gpu_launches *out, ie_error *err) {
     ie_status st = IE_OK;
-    for (r->op = first; r->op < last && !st; r->op++) {
-        const ie_op *op = &l->ops[r->op];
+    for (uint32_t i = first, n; i < last && !st; i += n) {
+        const ie_op *op = &l->ops[i];
         size_t from = out->n;
+        n = 1;
+        r->op = i;
         if (!gpu_rows(r, op)) continue;
-        r->norm = r->op + 1u < last && gpu_norm_fits(r, op, op + 1) ? op + 1 : NULL;
+        n = gpu_launch_ops(r, l, i, last);
         st = gpu_launch_table[op->kind](r, op, out, err);
-        for (size_t k = from; k < out->n; k++) out->v[k].op = r->op;
-        r->op += r->norm != NULL;
+        for (size_t k = from; k < out->n; k++) out->v[k].op = i;
     }
     return st;
 }

@@ -21,10 +21,11 @@ static const struct {
 #undef ROW
 };
 
-static const gpu_mat_choice defaults = {5, false, false};
+static const gpu_mat_choice defaults = {5, false, false, true};
 
 void gpu_mat_choice_read(gpu_mat_choice *c) {
-    *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH), ie_env_on(IE_ENV_NORM_FUSE)};
+    *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH), ie_env_on(IE_ENV_NORM_FUSE),
+                          ie_env_on(IE_ENV_GEMV_MANY)};
 }
 
 bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm) {
@@ -83,20 +84,80 @@ static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, ui
     return st;
 }
 
+/* All of a card's waves busy with half as many: then four a tile, which read more in a row. */
+static uint32_t waves_of(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : IE_WG_WAVES; }
+
+static ie_abi_gemv args_of(const gpu_run *r, const ie_op *op, const ie_mat *m) {
+    return (ie_abi_gemv){.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
+                         .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
+                         .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
+                         .nblk = ie_nblk(m->cols), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = gpu_rows(r, op)};
+}
+
+/* ---- several matrices in one launch (gemv_many.c) ---------------------------------------------------------------------- */
+
+static const uint32_t many_format[IE_F_COUNT] = {
+#define ROW(NAME, FORMAT, N0, N1, PER, APART) [IE_F_##FORMAT] = IE_MANY_##NAME,
+    IE_GPU_FORMATS(ROW)
+#undef ROW
+};
+
+static bool alone(const gpu_run *r, const ie_op *op) {
+    return op->kind != OP_MATMUL || gpu_rows(r, op) != 1u || op->res != IE_NO_OFF || (!op->src_q8 && r->w->mat[op->mat].fmt->dot != IE_FLOAT);
+}
+/* Whether one of two ops of a row writes what the other reads or writes. */
+static bool depend(const gpu_run *r, const ie_op *a, const ie_op *b) {
+    ie_operand x[IE_OPERANDS], y[IE_OPERANDS];
+    uint32_t n = ie_op_operands(a, r->w, r->step->n, 1, x), m = ie_op_operands(b, r->w, r->step->n, 1, y);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < m; k++)
+            if ((x[i].write || y[k].write) && ie_operands_meet(&x[i], &y[k])) return true;
+    return false;
+}
+uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most) {
+    const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
+    uint32_t n = 1;
+    if (!c->many || !r->card->last_group || alone(r, op)) return 1;
+    for (; n < most && n < IE_MANY; n++) {
+        if (alone(r, op + n) || r->w->mat[op[n].mat].cols != r->w->mat[op->mat].cols) return n;
+        for (uint32_t i = 0; i < n; i++)
+            if (depend(r, op + i, op + n)) return n;
+    }
+    return n;
+}
+
+/* The smallest matrix first: its waves have most to wait for. */
+static ie_status add_many(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
+    ie_abi_many a = {.cols = r->w->mat[op->mat].cols, .nblk = ie_nblk(r->w->mat[op->mat].cols)};
+    uint32_t end = 0;
+    for (uint32_t k = 0, done = 0; k < r->many; k++) {
+        uint32_t next = 0, groups[IE_MANY];
+        for (uint32_t i = 0; i < r->many; i++) {
+            const ie_mat *m = &r->w->mat[op[i].mat];
+            groups[i] = ie_wg_count(ie_ntiles(m->rows), waves_of(r, m));
+            if (!(done >> i & 1u) && (done >> next & 1u || groups[i] < groups[next])) next = i;
+        }
+        const ie_mat *m = &r->w->mat[op[next].mat];
+        ie_abi_gemv g = args_of(r, &op[next], m);
+        a.part[k] = (ie_abi_many_part){.x = g.x, .w = g.w, .y = g.y, .bias = g.bias, .rows = g.rows, .format = many_format[m->fmt->id], .waves = waves_of(r, m),
+                                       .end = end += groups[next]};
+        done |= 1u << next;
+    }
+    for (uint32_t k = r->many; k < IE_MANY; k++) a.part[k].end = UINT32_MAX; /* never reached */
+    a.part[r->many - 1u].end = UINT32_MAX;
+    return gpu_add(out, "ie_gemv_many", ie_grid_pad(end), 1, 32u * IE_WG_WAVES, &a, sizeof a, err);
+}
+
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
     const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
-    uint32_t n = gpu_rows(r, op);
+    uint32_t n = gpu_rows(r, op), waves = waves_of(r, m);
     bool floats = m->fmt->dot == IE_FLOAT;
     if (!op->src_q8 && !floats)
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
     if (!n) return IE_OK;
-    /* all of a card's waves busy with half as many: then four a tile, which read more in a row */
-    uint32_t waves = ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : IE_WG_WAVES;
-    ie_abi_gemv a = {.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
-                     .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
-                     .res = op->res == IE_NO_OFF ? 0 : gpu_at(r, op->res, op->dst_at), .rows = m->rows, .cols = m->cols,
-                     .nblk = ie_nblk(m->cols), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = n};
+    if (r->many > 1u) return add_many(r, op, out, err);
+    ie_abi_gemv a = args_of(r, op, m);
     /* what more than a card's waves at once ask for ahead only delays what is needed now */
     if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;
     uint32_t lds;

@@ -38,13 +38,21 @@ void gpu_trace_sample(gpu_trace *t, const gpu_launches *l) {
     }
 }
 
+static uint64_t weight_bytes(const ie_run *r, const ie_op *op) {
+    uint32_t rows = ie_run_rows(r, op);
+    return rows ? ie_op_table[op->kind].cost(op, r->w, rows, 0).weight_bytes : 0;
+}
+
 void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l) {
     t->runs++;
     for (size_t i = 0; i < l->n; i++) {
         const gpu_launch *k = &l->v[i];
         const ie_op *op = &r->list->ops[k->op];
-        bool first = i == 0 || l->v[i - 1].op != k->op; /* an op's weights count for its first launch */
-        uint64_t bytes = first ? ie_op_table[op->kind].cost(op, r->w, ie_run_rows(r, op), 0).weight_bytes : 0;
+        /* An op's weights count for its first launch, which may do ops behind it, too. */
+        uint32_t from = i == 0 || l->v[i - 1].op != k->op ? k->op : r->last, to = from;
+        while (to < r->last && (i + 1u == l->n || to < l->v[i + 1u].op || to == from)) to++;
+        uint64_t bytes = 0;
+        for (uint32_t o = from; o < to; o++) bytes += weight_bytes(r, &r->list->ops[o]);
         fprintf(t->f, "%llu,%s,%s,%u,%d,%u,%s,%d,%s,%llu,%u,%llu\n", (unsigned long long)t->runs, r->list->name ? r->list->name : "",
                 r->step->phase == IE_PREFILL ? "prefill" : "decode", r->step->n, r->step->pos ? r->step->pos[0] : 0, k->op,
                 ie_op_table[op->kind].name, op->layer, k->kernel, (unsigned long long)k->grid[0] * k->grid[1] * k->grid[2], k->block,

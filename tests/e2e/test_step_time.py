@@ -41,7 +41,7 @@ def test_published_times(ie):
     assert sum("(fitted)" in line for line in out) == 3
 
 
-@pytest.mark.parametrize("mix, gb", [("Q4_K_M", 15.8)])
+@pytest.mark.parametrize("mix, gb", [("Q4_K_M", 15.8), ("Q4_K_M8", 16.6)])
 def test_27b(ie, empty, mix, gb):
     rows, end = table(ie, empty("qwen3.8-27b", mix))
     matmul = [r for r in rows if r["op"] == "matmul"]
@@ -59,13 +59,17 @@ def test_what_the_engine_launches(ie, tmp_path):
     ie.run(model, "--backend", "hip", "--tokens", "1,2,3", "-n", 2, env={**SIM, "IE_TRACE": str(trace), "IE_PREFILL": "decode"})
     runs = {}
     for r in csv.DictReader(trace.open()):
-        runs.setdefault(r["run"], []).append((r["kernel"], int(r["workgroups"])))
+        if r["phase"] == "decode":
+            runs.setdefault(r["run"], []).append((r["kernel"], int(r["workgroups"])))
     rows, end = table(ie, "-p", 3, model)
     want = next(v for v in reversed(list(runs.values())) if len(v) > 10)
     assert int(end.split()[1].rstrip(",")) == len(want) + 1  # and the choice of the token
     assert {r["kernel"] for r in rows if r["op"] != "choose"} | {"ie_gnorm"} == {k for k, _ in want}  # of an op's two launches the longer one
     whole, _ = table(ie, "-p", 3, "-s", 0, model)
     some, _ = table(ie, "-p", 3, "-s", 2, model)
+    apart, more = table(ie, "-p", 3, model, env={"IE_GEMV_MANY": "0"})
+    assert "ie_gemv_many" in {r["kernel"] for r in rows} and "ie_gemv_many" not in {r["kernel"] for r in apart}
+    assert int(more.split()[1].rstrip(",")) > len(want) + 1
     for a, b in zip(whole, some):
         assert abs(float(a["us"]) / float(b["us"]) - 1) < 0.1, (a, b)
 

@@ -9,7 +9,7 @@
 
 /* ---- a list on both sides ---------------------------------------------------------------------------------------------- */
 
-enum { RIG_VECS = 4, RIG_MATS = 2 };
+enum { RIG_VECS = 4, RIG_MATS = 8 };
 
 typedef struct {
     gpu_dev *dev;

@@ -120,7 +120,7 @@ static void choices_of(const ie_format *f, uint32_t rows, uint32_t cols) {
     static const struct {
         gpu_mat_choice c;
         uint32_t tokens[3];
-    } cases[] = {{{2, false, false}, {2, 3, 4}}, {{17, false, false}, {5, 11, 16}}, {{5, true, false}, {2, 7, 16}}};
+    } cases[] = {{{2, false, false, false}, {2, 3, 4}}, {{17, false, false, false}, {5, 11, 16}}, {{5, true, false, false}, {2, 7, 16}}};
     char what[80];
     mat_rig a;
     mat_open(&a, f, rows, cols, true, true);
@@ -158,7 +158,7 @@ enum { NORM_F32, NORM_BOTH, NORM_IN_PLACE, NORM_FORMS };
 
 /* Q8 of x times a matrix, its row normalised: of one token by one launch, of two by two. Several times, since a count goes back to zero. */
 static void norm_of(const ie_format *f, uint32_t rows, uint32_t cols, int form) {
-    static const gpu_mat_choice fused = {5, false, true};
+    static const gpu_mat_choice fused = {5, false, true, true};
     char what[80];
     gpu_rig r;
     uint64_t row_bytes;
@@ -209,6 +209,60 @@ static void norms(void **state) {
     }
 }
 
+/* ---- IE_GEMV_MANY ------------------------------------------------------------------------------------------------------------ */
+
+/* Matrices of formats `ids` times one row, each to its part of a row: of one token by launches of at most four, of two by a launch each. The one
+ * at `other` reads a row that the one before it writes, so that it cannot be in its launch. */
+static void many_of(const uint32_t *ids, uint32_t n, uint32_t cols, uint32_t other, uint32_t launches) {
+    static const uint32_t heights[] = {96, 1024, 40, 31, 300, 64, 2100, 33};
+    char what[80];
+    gpu_rig r;
+    rig_open(&r, &dev);
+    rig_seed = 9 + n + cols + ids[0];
+    uint8_t *gguf[8];
+    uint64_t row_bytes[8];
+    int32_t mat[8];
+    uint32_t at = 3, wide = 3;
+    for (uint32_t i = 0; i < n; i++) {
+        mat[i] = rig_mat(&r, &ie_formats[ids[i]], heights[i], cols), wide += heights[i];
+        gguf[i] = random_gguf(&ie_formats[ids[i]], heights[i], cols, &row_bytes[i]);
+    }
+    wide += cols; /* room for a row that is read again */
+    ie_off x = rig_f32(&r, 2u * cols), q8 = rig_q8(&r, cols), y = rig_f32(&r, 2u * wide), y8 = rig_q8(&r, cols);
+    ie_op op = rig_op;
+    op.kind = OP_QUANT, op.src = x, op.src_ld = cols, op.q8 = q8, op.n = cols;
+    rig_add(&r, op);
+    if (other < n) op.q8 = y8, rig_add(&r, op);
+    for (uint32_t i = 0; i < n; i++) {
+        op = rig_op;
+        op.kind = OP_MATMUL, op.mat = mat[i], op.src_q8 = ie_formats[ids[i]].dot != IE_FLOAT, op.src = op.src_q8 ? q8 : x, op.src_ld = cols;
+        if (i == other) op.src_q8 = 0, op.src = y, op.src_ld = wide, op.src_at = 0;
+        op.dst = y, op.dst_ld = wide, op.dst_at = at;
+        if (i % 2u) op.vec = rig_vec(&r, heights[i]);
+        at += heights[i];
+        rig_add(&r, op);
+    }
+    rig_start(&r, (ie_state_desc){0}, (float[]){1, 1, 1, 1}, (float[]){0.5f, 0.5f, 0.5f, 0.5f});
+    for (uint32_t i = 0; i < n; i++) rig_fill(&r, mat[i], gguf[i], row_bytes[i]), free(gguf[i]);
+    for (uint32_t t = 1; t <= 2; t++) {
+        for (uint32_t i = 0; i < t * cols; i++) rig_at(&r, x)[i] = rig_rndf();
+        for (uint32_t i = 0; i < t * wide; i++) rig_at(&r, y)[i] = rig_rndf();
+        snprintf(what, sizeof what, "%u matrices from %s on, %u columns, %u tokens", n, ie_formats[ids[0]].name, cols, t);
+        assert_int_equal(rig_step(&r, &(ie_step){.n = t}, what), IE_OK);
+        assert_int_equal(r.launches, 1u + (other < n) + (t == 1 && gpu_driver_card(dev.drv)->last_group ? launches : n));
+    }
+    rig_close(&r);
+}
+
+static void many(void **state) {
+    (void)state;
+    static const uint32_t mixed[] = {IE_F_Q5_K, IE_F_Q4_K, IE_F_F32, IE_F_Q6_K, IE_F_Q8_0, IE_F_BF16, IE_F_Q3_K, IE_F_IQ4_XS};
+    for (uint32_t i = 0; i < IE_F_COUNT; i++) many_of((uint32_t[]){i, (i + 4u) % IE_F_COUNT, i}, 3, 256, 3, 1);
+    many_of(mixed, 8, small ? 512 : 2560, 8, 2);
+    many_of(mixed, 5, 768, 5, 2);
+    many_of(mixed, 3, 512, 2, 2); /* the F32 one reads what the others write */
+}
+
 /* Many rows: four waves a tile. */
 static void many_rows(void **state) {
     (void)state;
@@ -219,7 +273,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {
