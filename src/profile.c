@@ -87,22 +87,24 @@ static void add_line(ie_profile *p) {
     if (ok) ie_buf_printf(&p->lines, &err, "\n");
 }
 
-void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t i, double took) {
+void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t i, uint32_t rows, double took) {
     const ie_op *op = &r->list->ops[i];
-    uint32_t phase = phase_of(r), rows = ie_run_rows(r, op);
+    uint32_t phase = phase_of(r);
     ie_cost c = ie_op_table[op->kind].cost(op, r->w, rows, p->ctx);
     uint32_t layer = op->layer < 0 ? LAYERS : (uint32_t)op->layer < LAYERS ? (uint32_t)op->layer : LAYERS - 1;
     pthread_mutex_lock(&p->lock);
     sums *s = &p->kind[phase][op->kind];
-    s->calls++;
-    s->bytes += c.weight_bytes + c.act_bytes + c.kv_bytes;
-    s->flops += c.flops;
+    if (took > 0) {
+        s->calls++;
+        s->bytes += c.weight_bytes + c.act_bytes + c.kv_bytes;
+        s->flops += c.flops;
+    }
     s->seconds += took;
     p->layer[phase][layer] += took;
     p->now[op->kind] += took;
     if (--p->ops_left == 0 && p->by_step && phase == 1u) add_line(p);
     if (layer < LAYERS && layer >= p->n_layer) p->n_layer = layer + 1;
-    if (p->csv)
+    if (p->csv && took > 0)
         fprintf(p->csv, "%llu,%s,%u,%u,%u,%s,%d,%.3f,%llu,%llu,%llu,%llu\n", (unsigned long long)p->runs, phases[phase], r->step->n,
                 p->ctx, i, ie_op_table[op->kind].name, op->layer, took * 1e6, (unsigned long long)c.weight_bytes,
                 (unsigned long long)c.act_bytes, (unsigned long long)c.kv_bytes, (unsigned long long)c.flops);

@@ -25,9 +25,10 @@ typedef struct ie_profile ie_profile;
 
 ie_profile *ie_profile_new(ie_error *err); /* IE_PROFILE_CSV is opened here */
 void ie_profile_free(ie_profile *p);
-/* A run, then each of its ops with the time it took; by one thread, contexts in turn. */
+/* A run, then each of its ops with the rows that it worked on and the time it took (0: it was part of the op before it, and does
+ * not count); by one thread, contexts in turn. */
 void ie_profile_begin(ie_profile *p, const ie_run *r);
-void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t op, double seconds);
+void ie_profile_op(ie_profile *p, const ie_run *r, uint32_t op, uint32_t rows, double seconds);
 ie_status ie_profile_print(ie_profile *p, ie_buf *out, ie_error *err);
 
 #endif

@@ -59,9 +59,21 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
     return cpu_memory_get(&r->st->scratch, bytes + bytes / 2, "attention", err);
 }
 
+/* The blocks that the op works on: [*first, returned). */
+static uint32_t blocks(const cpu_run *r, const ie_op *op, uint32_t *first) {
+    const cpu_attn_plan *p = &r->st->attn;
+    cpu_span span = cpu_op_span(r, op);
+    uint32_t b0 = 0, b1 = p->n_block;
+    while (b0 < b1 && p->block[b0].t0 + p->block[b0].n <= span.t0) b0++;
+    while (b1 > b0 && p->block[b1 - 1u].t0 >= span.t0 + span.n) b1--;
+    *first = b0;
+    return b1;
+}
+
 uint32_t cpu_attn_pieces(const cpu_run *r, const ie_op *op) {
-    if (r->st->d.kv.f32) return r->step->n * op->n_head;
-    return r->st->attn.n_block * op->n_kv * r->st->attn.n_split;
+    if (r->st->d.kv.f32) return cpu_op_span(r, op).n * op->n_head;
+    uint32_t b0, b1 = blocks(r, op, &b0);
+    return (b1 - b0) * op->n_kv * r->st->attn.n_split;
 }
 
 static float *thread_scratch(const cpu_run *r, uint32_t thread) {
@@ -157,12 +169,15 @@ static void attn_item(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t ite
 
 void cpu_attn_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
     for (uint32_t i = i0; i < i1 && r->st->d.kv.f32; i++) {
-        uint32_t t = i / op->n_head, head = i % op->n_head;
+        uint32_t t = cpu_op_span(r, op).t0 + i / op->n_head, head = i % op->n_head;
         float out[IE_MAX_HD], *y = output_at(r, op, t, head, out);
         cpu_float_attend(r, op, t, head, query_at(r, op, t, head), y);
         put(r, op, t, head, y);
     }
-    for (uint32_t i = i0; i < i1 && !r->st->d.kv.f32; i++) attn_item(r, op, thread, i / r->st->attn.n_split, i % r->st->attn.n_split);
+    if (r->st->d.kv.f32) return;
+    uint32_t b0;
+    blocks(r, op, &b0);
+    for (uint32_t i = i0; i < i1; i++) attn_item(r, op, thread, b0 * op->n_kv + i / r->st->attn.n_split, i % r->st->attn.n_split);
 }
 
 /* ---- RoPE and KV pages --------------------------------------------------------------------------------------------- */

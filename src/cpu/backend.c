@@ -8,6 +8,7 @@
 #include "cpu.h"
 
 #define SLAB_BYTES (1u << 20) /* of a matrix that a thread fills at a time */
+#define KV_TOUCH (64u << 20) /* bytes of KV pages that a new state has at once, so that a first prompt does not wait for the system; more come as used */
 #define KV_SLACK 64u /* bytes after the pages: vectors of V may reach beyond the last row */
 
 static cpu_backend *of(ie_backend *be) { return (cpu_backend *)(void *)be; }
@@ -82,7 +83,8 @@ static void state_free(ie_backend *be, ie_state *st) {
     cpu_memory_put(&st->scratch);
     cpu_memory_put(&st->floats);
     cpu_gdn_free(st);
-    free(st->no_barrier);
+    cpu_memory_put(&st->ffn);
+    free(st->how);
     free(st);
 }
 
@@ -121,7 +123,8 @@ static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **ou
         state_free(be, st);
         return rc;
     }
-    cpu_memory_touch(&st->arena);
+    cpu_memory_touch(&st->arena, UINT64_MAX);
+    cpu_memory_touch(&st->kv, KV_TOUCH); /* pages are given out from the first on */
     *out = st;
     return IE_OK;
 }
@@ -204,37 +207,6 @@ static ie_status page_load(ie_backend *be, ie_state *st, uint32_t page, const vo
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-/* The operands of the ops since the last barrier. */
-typedef struct {
-    ie_operand o[3 * IE_OPERANDS];
-    uint32_t n;
-} recent;
-
-/* Notes in no_barrier that op i and the next may run without a barrier between: a run of matrices that neither read nor
- * write what another of the run writes (q, k, v or gate, up of unequal types). */
-static void check_barrier(const cpu_run *r, uint32_t i, recent *past, const ie_operand *now, uint32_t n) {
-    bool free_ = i > r->first && r->list->ops[i].kind == OP_MATMUL && r->list->ops[i - 1].kind == OP_MATMUL &&
-                 past->n + n <= sizeof past->o / sizeof *past->o;
-    for (uint32_t a = 0; a < past->n && free_; a++)
-        for (uint32_t b = 0; b < n && free_; b++)
-            free_ = !(past->o[a].write || now[b].write) || !ie_operands_meet(&past->o[a], &now[b]);
-    if (i > r->first) r->st->no_barrier[i - 1] = free_;
-    if (!free_) past->n = 0;
-    for (uint32_t b = 0; b < n && past->n < sizeof past->o / sizeof *past->o; b++) past->o[past->n++] = now[b];
-}
-
-/* Fills no_barrier. */
-static ie_status plan_barriers(const cpu_run *r, ie_error *err) {
-    if (!ie_grow(&r->st->no_barrier, &r->st->no_barrier_cap, r->list->n + 1u, 1, "op list", err)) return IE_E_NOMEM;
-    recent past = {.n = 0};
-    for (uint32_t i = r->first; i < r->last; i++) {
-        ie_operand o[IE_OPERANDS];
-        check_barrier(r, i, &past, o, ie_op_operands(&r->list->ops[i], r->w, r->step->n, cpu_rows(r, &r->list->ops[i]), o));
-        r->st->no_barrier[i] = false;
-    }
-    return IE_OK;
-}
-
 static void walk(void *ctx, uint32_t thread) {
     cpu_run *r = ctx;
     ie_pool *pool = r->cpu->pool;
@@ -246,10 +218,10 @@ static void walk(void *ctx, uint32_t thread) {
         const ie_op *op = &r->list->ops[i];
         uint32_t i0, i1, grain, n = cpu_op_pieces(r, op, &grain);
         while (ie_pool_take(pool, thread, i - r->first + 1u, n, grain, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
-        if (i + 1 < r->last && !r->st->no_barrier[i]) ie_pool_barrier(pool);
+        if (i + 1 < r->last && !r->st->how[i].no_barrier) ie_pool_barrier(pool);
         if (!profile) continue;
         double now = ie_now();
-        ie_profile_op(profile, &run, i, now - last);
+        ie_profile_op(profile, &run, i, cpu_op_span(r, op).n, r->st->how[i].done ? 0 : now - last);
         last = ie_now();
     }
 }
@@ -258,7 +230,7 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
                      const ie_step *step, ie_error *err) {
     cpu_run r = {.cpu = of(be), .st = st, .w = w, .list = l, .first = first, .last = last, .step = step};
     ie_status rc = ie_run_check(&(ie_run){&st->d, w, l, first, last, step}, err);
-    if (!rc) rc = plan_barriers(&r, err);
+    if (!rc) rc = cpu_plan(&r, err);
     if (!rc) rc = cpu_attn_prepare(&r, err);
     if (!rc) rc = cpu_float_prepare(&r, err);
     if (!rc) rc = cpu_gdn_prepare(&r, err);

@@ -53,6 +53,13 @@ typedef struct {
     uint64_t thread_floats;   /* scratch of one thread */
 } cpu_attn_plan;
 
+/* How an op of the list is run in a step. */
+typedef struct {
+    bool no_barrier; /* the next op may start before all have finished this one */
+    bool swiglu;     /* MATMUL: does the SWIGLU behind it too, which then has nothing to do */
+    bool done;       /* such a SWIGLU */
+} cpu_how;
+
 struct ie_state {
     ie_state_desc d;
     cpu_memory arena, kv;
@@ -61,8 +68,9 @@ struct ie_state {
     cpu_memory scratch; /* attention: counters, a part for each thread, the partials of split blocks */
     cpu_attn_plan attn;
     cpu_gdn *gdn; /* recurrent state; NULL without recurrent layers */
-    uint8_t *no_barrier; /* for each op of the list: the next op may start before all have finished this one */
-    size_t no_barrier_cap;
+    cpu_memory ffn; /* gate and up of a few rows, a part for each thread */
+    cpu_how *how;   /* for each op of the list */
+    size_t how_cap;
 };
 
 /* One step. Read-only while ops run, but for `bad`. */
@@ -73,13 +81,24 @@ typedef struct {
     const ie_oplist *list;
     uint32_t first, last;
     const ie_step *step;
+    uint32_t tail, tail_end; /* ops [tail, tail_end) work on tokens [t0, t1) only: nothing else of their results is used */
+    uint32_t t0, t1;         /* t0 a multiple of IE_DECODE_T, t1 one too or step->n; at least two tokens */
     _Atomic uint32_t bad; /* 1 + index of the first op that quantised a non-finite value; 0 = none */
 } cpu_run;
 
 /* ---- ops_run.c: what each op kind does --------------------------------------------------------------------------- */
 
-/* Rows that an op works on. */
+/* Rows of an op's operands. */
 static inline uint32_t cpu_rows(const cpu_run *r, const ie_op *op) { return op->of_rows ? r->step->n_out : r->step->n; }
+/* Those that it works on. */
+typedef struct {
+    uint32_t t0, n;
+} cpu_span;
+static inline cpu_span cpu_op_span(const cpu_run *r, const ie_op *op) {
+    uint32_t i = (uint32_t)(op - r->list->ops);
+    return i >= r->tail && i < r->tail_end ? (cpu_span){r->t0, r->t1 - r->t0} : (cpu_span){0, cpu_rows(r, op)};
+}
+static inline const cpu_how *cpu_op_how(const cpu_run *r, const ie_op *op) { return &r->st->how[op - r->list->ops]; }
 
 /* Pieces of work of an op; *grain: pieces to take at a time. */
 uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain);
@@ -126,10 +145,17 @@ bool cpu_float_matmul(const cpu_run *r, const ie_op *op, uint32_t thread, const 
 void cpu_float_store(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *k, const float *v);
 void cpu_float_attend(const cpu_run *r, const ie_op *op, uint32_t t, uint32_t head, const float *q, float *out);
 
+/* ---- plan.c ----------------------------------------------------------------------------------------------------------- */
+
+#define CPU_FFN_FLOATS 128u /* floats a token that a thread keeps of gate and up */
+
+/* How the step's ops are run: st->how, and the tail. */
+ie_status cpu_plan(cpu_run *r, ie_error *err);
+
 /* ---- memory.c ------------------------------------------------------------------------------------------------------- */
 
 ie_status cpu_memory_get(cpu_memory *m, uint64_t bytes, const char *what, ie_error *err);
-void cpu_memory_touch(const cpu_memory *m); /* makes the system provide all pages now, not inside the first step */
+void cpu_memory_touch(const cpu_memory *m, uint64_t bytes); /* makes the system provide the first `bytes` now, not inside the first step */
 void cpu_memory_put(cpu_memory *m);
 
 #endif

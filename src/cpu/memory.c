@@ -24,9 +24,9 @@ ie_status cpu_memory_get(cpu_memory *m, uint64_t bytes, const char *what, ie_err
     return IE_OK;
 }
 
-void cpu_memory_touch(const cpu_memory *m) {
+void cpu_memory_touch(const cpu_memory *m, uint64_t bytes) {
     volatile uint8_t *p = m->p;
-    for (uint64_t i = 0; i < m->bytes; i += SMALL_PAGE) p[i] = 0;
+    for (uint64_t i = 0; i < m->bytes && i < bytes; i += SMALL_PAGE) p[i] = 0;
 }
 
 void cpu_memory_put(cpu_memory *m) {

@@ -77,44 +77,80 @@ typedef struct {
 
 _Static_assert(IE_POOL_MAX <= 65536u, "ie_block_tok");
 static share matmul_share(const cpu_run *r, const ie_op *op) {
-    uint32_t threads = ie_pool_threads(r->cpu->pool), halves = (r->w->mat[op->mat].rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
-    share s = {.groups = ie_tok_groups(cpu_rows(r, op), IE_DECODE_T)};
+    const bool ffn = cpu_op_how(r, op)->swiglu; /* gate's rows; up's are done with them */
+    uint32_t threads = ie_pool_threads(r->cpu->pool), rows = r->w->mat[op->mat].rows / (ffn ? 2u : 1u);
+    uint32_t halves = (rows + IE_MM_ROWS - 1u) / IE_MM_ROWS;
+    share s = {.groups = ie_tok_groups(cpu_op_span(r, op).n, IE_DECODE_T)};
     /* At least two groups a block: a block of one token would be taken for the layout of a single token. */
     s.blocks = s.groups >= 2 * threads ? threads : 1;
     uint32_t each = halves * s.blocks / (threads * TAKES);
-    s.grain = each < 2 ? (halves * s.blocks >= 4 * threads ? 2 : 1) : each / 2 * 2;
+    s.grain = each < 2 ? (halves * s.blocks >= 4 * threads || ffn ? 2 : 1) : each / 2 * 2;
     s.halves = (halves + s.grain - 1u) / s.grain * s.grain;
     return s;
+}
+
+/* Rows [row0, row1) of gate and of up, a few at a time into the thread's own memory, which its caches hold; from there to SWIGLU's
+ * output. The rows in memory would be far apart, and wait for one another on their way out. */
+static void matmul_swiglu(cpu_run *r, const ie_op *op, uint32_t thread, const ie_mm_args *all, uint32_t t0, uint32_t row0, uint32_t row1) {
+    enum { STEP = CPU_FFN_FLOATS / 2u };
+    const ie_op *out = op + 1;
+    const ie_mat *m = all->mat;
+    float *gate = (float *)r->st->ffn.p + (uint64_t)thread * r->step->n * CPU_FFN_FLOATS, buf[STEP];
+    for (uint32_t row = row0; row < row1; row += STEP) {
+        ie_mat part = *m;
+        part.rows = row1 - row < STEP ? row1 - row : STEP;
+        ie_mm_args a = *all;
+        a.mat = &part, a.y_ld = CPU_FFN_FLOATS;
+        for (uint32_t k = 0; k < 2u; k++) {
+            uint32_t at = row + k * out->n; /* a multiple of 32, as SWIGLU's n is */
+            a.w = all->w + ie_mat_bytes(m->fmt, at, m->cols) / sizeof *a.w;
+            a.bias = all->bias ? all->bias + at : NULL;
+            a.y = gate + k * STEP;
+            r->cpu->mm->mm(&a, 0, part.rows);
+        }
+        for (uint32_t t = 0; t < a.t; t++) {
+            const float *x = gate + (uint64_t)t * CPU_FFN_FLOATS;
+            float *y = out->dst != IE_NO_OFF ? dst_row(r, out, t0 + t) + row : buf;
+            r->cpu->ops->swiglu(x, x + STEP, part.rows, y);
+            put(r, out, t0 + t, row, y, part.rows);
+        }
+    }
 }
 
 static void matmul(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
     const ie_mat *m = &r->w->mat[op->mat];
     share s = matmul_share(r, op);
+    cpu_span span = cpu_op_span(r, op);
+    bool ffn = cpu_op_how(r, op)->swiglu;
     uint32_t block = ie_item_block(i0, s.halves), row0 = ie_item_piece(i0, s.halves) * IE_MM_ROWS, row1 = row0 + (i1 - i0) * IE_MM_ROWS;
-    if (row0 >= m->rows) return;
+    uint32_t rows = ffn ? m->rows / 2u : m->rows;
+    if (row0 >= rows) return;
     uint32_t t0 = ie_block_tok(s.groups, block, s.blocks), t1 = ie_block_tok(s.groups, block + 1u, s.blocks);
-    uint32_t rows = cpu_rows(r, op);
+    if (t1 > span.n) t1 = span.n;
+    t0 += span.t0, t1 += span.t0;
     const uint32_t *q8 = op->src_q8 ? cpu_q8(r, op->src) : NULL;
     ie_mm_args a = {
         .mat = m,
         .w = (const uint32_t *)(const void *)(r->cpu->weights + m->off),
-        .x = q8 ? (const void *)(q8 + (uint64_t)ie_q8_at(t0, 0, ie_nblk(m->cols), ie_q8_group(rows)) * IE_Q8_WORDS)
+        .x = q8 ? (const void *)(q8 + (uint64_t)ie_q8_at(t0, 0, ie_nblk(m->cols), ie_q8_group(cpu_rows(r, op))) * IE_Q8_WORDS)
                 : (const void *)src_row(r, op, t0),
         .x_ld = op->src_ld,
-        .t = (t1 < rows ? t1 : rows) - t0,
+        .t = t1 - t0,
         .bias = op->vec == IE_NO_W ? NULL : cpu_vec(r, op->vec),
         .res = op->res == IE_NO_OFF ? NULL : cpu_f32(r, op->res) + (uint64_t)t0 * op->dst_ld + op->dst_at,
         .res_ld = op->dst_ld,
         .y = dst_row(r, op, t0),
         .y_ld = op->dst_ld,
     };
-    row1 = row1 < m->rows ? row1 : m->rows;
-    if (!cpu_float_matmul(r, op, thread, &a, row0, row1)) r->cpu->mm->mm(&a, row0, row1);
+    row1 = row1 < rows ? row1 : rows;
+    if (ffn) matmul_swiglu(r, op, thread, &a, t0, row0, row1);
+    else if (!cpu_float_matmul(r, op, thread, &a, row0, row1)) r->cpu->mm->mm(&a, row0, row1);
 }
 
 uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
-    uint32_t rows = cpu_rows(r, op);
+    uint32_t rows = cpu_op_span(r, op).n;
     *grain = 1;
+    if (cpu_op_how(r, op)->done) return 0;
     switch (op->kind) {
     case OP_EMBED:
     case OP_RMSNORM:
@@ -140,12 +176,13 @@ uint32_t cpu_op_pieces(const cpu_run *r, const ie_op *op, uint32_t *grain) {
 }
 
 void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint32_t i1) {
+    const uint32_t first = cpu_op_span(r, op).t0;
     switch (op->kind) {
     case OP_EMBED:
         for (uint32_t t = i0; t < i1; t++) embed(r, op, t);
         break;
     case OP_RMSNORM:
-        for (uint32_t t = i0; t < i1; t++) rmsnorm(r, op, t);
+        for (uint32_t t = i0; t < i1; t++) rmsnorm(r, op, first + t);
         break;
     case OP_ROWS:
         for (uint32_t t = i0; t < i1; t++) memcpy(dst_row(r, op, t), src_row(r, op, r->step->out[t]), op->n * sizeof(float));
@@ -153,7 +190,7 @@ void cpu_op_work(cpu_run *r, const ie_op *op, uint32_t thread, uint32_t i0, uint
     case OP_QUANT:
     case OP_SWIGLU:
         for (uint32_t i = i0; i < i1; i++) {
-            uint32_t t = i / chunks(op), at = i % chunks(op) * CHUNK, n = op->n - at < CHUNK ? op->n - at : CHUNK;
+            uint32_t t = first + i / chunks(op), at = i % chunks(op) * CHUNK, n = op->n - at < CHUNK ? op->n - at : CHUNK;
             if (op->kind == OP_QUANT) quant(r, op, t, at, n);
             else swiglu(r, op, t, at, n);
         }

@@ -178,7 +178,7 @@ static ie_status profiled(gpu_backend *g, gpu_state *s, const ie_run *r, const g
     for (uint32_t i = r->first; i < r->last && !st; i++) {
         float ms = 0;
         st = gpu_event_ms(g->drv, g->event[i - r->first], g->event[i - r->first + 1u], &ms, err);
-        if (!st) ie_profile_op(g->profile, r, i, (double)ms * 1e-3);
+        if (!st) ie_profile_op(g->profile, r, i, ie_run_rows(r, &r->list->ops[i]), (double)ms * 1e-3);
     }
     return st;
 }

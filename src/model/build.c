@@ -48,6 +48,8 @@ static void touch(ie_builder *b, ie_off i) {
     f->last = b->list.n;
 }
 
+void ie_build_keep(ie_builder *b, ie_off i) { touch(b, i); }
+
 ie_status ie_build_op(ie_builder *b, const ie_op *op, ie_error *err) {
     if (b->err.code) {
         *err = b->err;

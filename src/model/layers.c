@@ -139,6 +139,7 @@ ie_status ie_lay_ffn(ie_lay *c, const ie_ffn_weights *d, ie_error *err) {
     ie_op op = ie_op_none;
     op.kind = OP_SWIGLU, op.layer = c->layer, op.src = gu, op.src_ld = 2 * hp->n_ff;
     op.dst = mid.f32, op.dst_ld = hp->n_ff, op.q8 = mid.q8, op.n = hp->n_ff;
+    ie_build_keep(c->b, in.q8);
     if (!st) st = ie_build_op(c->b, &op, err);
     return st ? st : ie_lay_matmul(c, mid, d->down, d->down_bias, c->h, hp->n_embd, 0, c->h, false, err);
 }

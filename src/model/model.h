@@ -94,6 +94,8 @@ typedef struct ie_builder ie_builder;
 ie_off ie_build_f32(ie_builder *b, uint32_t floats, bool of_rows);
 ie_off ie_build_q8(ie_builder *b, uint32_t k, bool of_rows);
 ie_status ie_build_op(ie_builder *b, const ie_op *op, ie_error *err);
+/* Keeps a buffer alive through the next op: a backend may do that op together with the one before it, which reads the buffer. */
+void ie_build_keep(ie_builder *b, ie_off i);
 /* Hidden states that pass between lists, [T][n_embd] f32: what this list takes (written before it runs), and what it leaves
  * (read after it has run). */
 void ie_build_hidden(ie_builder *b, ie_off in, ie_off out);

@@ -129,6 +129,37 @@ static void last_rows_are_the_default(void **state) {
     ie_ctx_free(c);
 }
 
+/* A prompt's last ops work on the rows near the wanted ones only: the same logits wherever these lie, and pages that the next
+ * tokens can build on. */
+static void few_rows_of_a_prompt(void **state) {
+    (void)state;
+    enum { LEN = 100 };
+    static const struct {
+        int32_t n, want[3]; /* of each sequence: tokens, positions whose logits are wanted */
+    } cases[] = {{17, {16, 16, 16}}, {31, {0, 0, 0}}, {33, {32, 32, 32}}, {48, {15, 16, 16}}, {49, {48, 47, 48}}, {97, {3, 50, 96}}, {97, {96, 96, 96}}};
+    float *want[2] = {alone(2, LEN), alone(3, LEN)};
+    ie_error err;
+    for (uint32_t k = 0; k < 2u * (sizeof cases / sizeof *cases); k++) {
+        int32_t n = cases[k / 2].n, seqs = (int32_t)(k % 2u) + 1;
+        ie_ctx *c = context(128, 2, 512);
+        batch b = {0}, next = {0};
+        for (int32_t s = 0; s < seqs; s++)
+            for (int32_t i = 0; i < n; i++) {
+                const int32_t *w = cases[k / 2].want;
+                add(&b, s, i, text(2 + s, i), i == w[0] || i == w[1] || i == w[2]);
+            }
+        must(eval(c, IE_PREFILL, &b, &err), &err);
+        for (int32_t i = 0; i < b.n; i++)
+            if (b.want[i]) assert_memory_equal(ie_logits(c, i), want[b.seq[i]] + (size_t)b.pos[i] * TINY_VOCAB, ROW);
+        for (int32_t s = 0; s < seqs; s++) add(&next, s, n, text(2 + s, n), 1);
+        must(eval(c, IE_DECODE, &next, &err), &err);
+        for (int32_t s = 0; s < seqs; s++) assert_memory_equal(ie_logits(c, s), want[s] + (size_t)n * TINY_VOCAB, ROW);
+        ie_ctx_free(c);
+    }
+    free(want[0]);
+    free(want[1]);
+}
+
 /* More rows than the head takes at once, at every position of a long prompt. */
 static void all_rows_of_a_prompt(void **state) {
     (void)state;
@@ -550,7 +581,7 @@ int main(void) {
         cmocka_unit_test(info),
         cmocka_unit_test(sequences_together_equal_each_alone),
         cmocka_unit_test(last_rows_are_the_default),
-        cmocka_unit_test(all_rows_of_a_prompt),
+        cmocka_unit_test(few_rows_of_a_prompt), cmocka_unit_test(all_rows_of_a_prompt),
         cmocka_unit_test(contexts_in_threads),
         cmocka_unit_test(truncated_and_evaluated_again),
         cmocka_unit_test(sync_keeps_the_common_prefix),
