@@ -84,8 +84,12 @@ static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, ui
     return st;
 }
 
-/* All of a card's waves busy with half as many: then four a tile, which read more in a row. */
-static uint32_t waves_of(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) * 4u >= r->card->units * 16u ? 4u : IE_WG_WAVES; }
+/* Four waves a tile: where all of a card's waves are busy with them, which then read more in a row; and where a row has no more segments than four (where
+ * launches overlap, a wave without work costs nothing). Five to seven: eight waves, some without work, end sooner than four. */
+static uint32_t waves_of(const gpu_run *r, const ie_mat *m) {
+    bool many = ie_ntiles(m->rows) * 4u >= r->card->units * 16u, few = ie_nseg(ie_nblk(m->cols)) <= 4u && !r->card->overlap;
+    return many || few ? 4u : IE_WG_WAVES;
+}
 
 static ie_abi_gemv args_of(const gpu_run *r, const ie_op *op, const ie_mat *m) {
     return (ie_abi_gemv){.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,

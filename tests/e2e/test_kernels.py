@@ -1,5 +1,6 @@
 """What the compiler made of the GPU's kernels: registers, LDS and scratch against kernels/budgets.txt; instructions against
 kernels/instructions.txt."""
+import json
 import os
 import re
 import shutil
@@ -87,3 +88,53 @@ def test_launches_that_overlap():
     assert len(kernels) > 60
     for k in kernels:
         assert "//sm_90 griddepcontrol.wait;" in k, f"{k.split('(')[0]} does not wait (kernels/gpu.h: ie_dep_wait)"
+
+
+# ---- what matrix kernels ask for, by the simulator's figures (docs/KERNELS.md) ----
+
+FORMATS = {"f32": 4, "f16": 2, "bf16": 2, "q4_0": 18 / 32, "q4_1": 20 / 32, "q5_0": 22 / 32, "q5_1": 24 / 32, "q8_0": 34 / 32, "q2_k": 84 / 256, "q3_k": 110 / 256,
+           "q4_k": 144 / 256, "q5_k": 176 / 256, "q6_k": 210 / 256, "iq4_nl": 18 / 32, "iq4_xs": 136 / 256}
+
+
+@pytest.fixture(scope="module")
+def asked(ie, tmp_path_factory):
+    """asked(shape, tokens): figures of one launch of each format's kernel."""
+    made = {}
+
+    def get(shape, tokens=1):
+        if (shape, tokens) not in made:
+            out = tmp_path_factory.mktemp("figures") / "f.json"
+            ie.run("-b", "hip", "-t", tokens, "-r", 1, "-n", 1, "-m", 0, shape, program="tools/gemv_bench",
+                   env={"LD_LIBRARY_PATH": str(BUILD / "sim"), "KIND": "all", "IE_SIM_STATS": str(out), "IE_SIM_SAMPLE": "6"})
+            rows = {r["kernel"]: r for r in json.loads(out.read_text()) if r["kernel"] != "ie_read"}
+            assert len(rows) == (15 if int(shape.split("x")[1]) % 256 == 0 else 9)
+            made[shape, tokens] = {k.removeprefix("ie_gemv_").removesuffix(f"_t{tokens}"): r for k, r in rows.items()}
+        return made[shape, tokens]
+    return get
+
+
+def test_weights_are_read_once(asked):
+    """Each byte once, by full lines; enough under way on the whole card before the first wait; every wave has work; no LDS conflict."""
+    for name, r in asked("4096x4096").items():
+        assert r["load_bytes"] / r["launches"] == 4096 * 4096 * FORMATS[name], name
+        assert r["load_bytes"] >= 0.98 * 128 * r["load_lines"], (name, r["load_bytes"] / 128 / r["load_lines"])
+        assert r["bytes_before_wait"] * r["resident_waves"] >= 150e3, name
+        assert r["loading_waves"] == r["waves"] and r["short_waves"] <= 0.1 * r["waves"], name
+        assert r["lds_conflict_cycles"] == 0 < r["lds"], name
+        assert r["issue_us"] < 0.9 * r["memory_us"], (name, r["issue_us"], r["memory_us"])
+
+
+@pytest.mark.parametrize("shape", ["896x896", "896x4864", "1024x2048"])
+def test_small_matrices_leave_few_waves_without_work(asked, shape):
+    for name, r in asked(shape).items():
+        assert r["waves"] - r["loading_waves"] + r["short_waves"] <= 0.1 * r["waves"], name
+        assert r["lds_conflict_cycles"] == 0, name
+
+
+def test_activations_of_several_tokens(asked):
+    """By scalar loads up to 4 tokens: vector loads are the weights alone; no LDS conflicts in the sums of 4, 8 and 16 tokens."""
+    for tokens in (4, 8, 16):
+        for name, r in asked("1024x2048", tokens).items():
+            assert r["lds_conflict_cycles"] == 0, (tokens, name)
+            if tokens == 4 and name not in ("f32", "f16", "bf16"):
+                assert r["load_bytes"] / r["launches"] == 1024 * 2048 * FORMATS[name], name
