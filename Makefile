@@ -75,6 +75,7 @@ $(BUILD)/libie.a: $(LIB_OBJ)
 
 kernels: $(GPU_CODE)
 	@$(if $(GPU_CODE),,echo 'no compiler for GPU code: make setup gets one (ziglang), or set GPU_CLANG and GPU_LLD'; exit 1)
+kernels-early: $(GPU_CODE) # what takes longest first
 have-gpu-clang: # for tools/setup.sh
 	@$(if $(GPU_CLANG)$(filter 0,$(GPU)),true,false)
 ifdef GPU_FROM # a build of the host's part by other flags: the kernels are those of that folder
@@ -193,7 +194,7 @@ $(DEMO):
 	@tools/setup.sh model
 
 demo: setup
-	@$(MAKE) -j$$(nproc) --no-print-directory $(DEMO) $(BUILD)/ie-run
+	@$(MAKE) -j$$(nproc) --no-print-directory $(DEMO) kernels-early $(BUILD)/ie-run
 	@echo
 	@echo 'build/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."'
 	@$(BUILD)/ie-run $(DEMO) -p "Why is the sky blue? Answer in two sentences."
@@ -300,5 +301,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SERVE_OBJ:.o=.d) $(UNIT:=.d) $(FORMS:.o=.d) $(HELPERS:=.d) $(BENCH:=.d) $(TOOLS:=.d)
-.PHONY: all kernels have-gpu-clang kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build asan-serve asan-serve-build tsan tsan-build tsan-serve tsan-serve-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
+.PHONY: all kernels kernels-early have-gpu-clang kernel-text setup setup-test demo test unit unit-build helpers tools examples e2e asan asan-build asan-serve asan-serve-build tsan tsan-build tsan-serve tsan-serve-build fuzz fuzz-build fuzz-targets proofs proofs-mutate fmt lint install dist bench clean
 .SECONDARY:

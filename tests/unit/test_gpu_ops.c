@@ -253,6 +253,37 @@ static void attn_check(void **state) {
     for (size_t k = 1; k < 4; k += small ? 3 : 1) attn_case(&shapes[k], (gpu_attn_choice){GPU_ATTN_CHECK, 512, 0}, "check");
 }
 
+/* What IE_ATTN=check measures: of each head the largest difference by the largest value; of all heads and calls the largest. */
+static void attn_difference(void **state) {
+    (void)state;
+    enum { HEADS = 3, ROWS = 4, HD = 40, LD = HEADS * HD };
+    float a[ROWS * LD], b[ROWS * LD], worst, want = 0;
+    gpu_ptr pa = dev_new(&dev, sizeof a), pb = dev_new(&dev, sizeof b), pw = dev_zeros(&dev, 4);
+    ie_abi_diff args = {.a = pa, .b = pb, .worst = pw, .a_ld = LD, .b_ld = LD, .hd = HD};
+    gpu_launches l = {0};
+    GPU_OK(gpu_add(&l, "ie_attn_diff", HEADS, ROWS, 32, &args, sizeof args, err));
+    rig_seed = 4;
+    for (int round = 0; round < 4; round++) { /* equal, then larger, smaller, larger differences */
+        for (uint32_t i = 0; i < ROWS * LD; i++) {
+            b[i] = rig_rndf();
+            a[i] = b[i] + (round && i % 97 == 5 ? (round == 2 ? 0x1p-20f : (float)round * 0x1p-10f) * rig_rndf() : 0.0f);
+        }
+        for (uint32_t h = 0; h < ROWS * HEADS; h++) {
+            float diff = 0, size = 0;
+            for (uint32_t d = 0; d < HD; d++) diff = fmaxf(diff, fabsf(a[h * HD + d] - b[h * HD + d])), size = fmaxf(size, fabsf(b[h * HD + d]));
+            want = fmaxf(want, diff / size);
+        }
+        dev_put(&dev, pa, a, sizeof a);
+        dev_put(&dev, pb, b, sizeof b);
+        dev_run(&dev, &l);
+        dev_get(&dev, &worst, pw, 4);
+        assert_memory_equal(&worst, &want, 4);
+        assert_true(round ? want > 0 : want == 0);
+    }
+    free(l.v);
+    gpu_free(dev.drv, pa), gpu_free(dev.drv, pb), gpu_free(dev.drv, pw);
+}
+
 /* t tokens of min(t, seqs) sequences, which go on from from[]; a sequence's tokens are contiguous. */
 static void some_tokens(uint32_t t, uint32_t seqs, const int32_t *from, int32_t *seq, int32_t *pos) {
     uint32_t n = t < seqs ? t : seqs, k = 0;
@@ -522,7 +553,7 @@ static int run_all(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),       cmocka_unit_test(q8_edges),    cmocka_unit_test(not_finite),      cmocka_unit_test(attn_split),
         cmocka_unit_test(attn_kv),    cmocka_unit_test(attn_kv_spw), cmocka_unit_test(attn_old),        cmocka_unit_test(attn_check),
-        cmocka_unit_test(attn_tokens), cmocka_unit_test(attn_not_finite), cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_tokens),
+        cmocka_unit_test(attn_difference), cmocka_unit_test(attn_tokens), cmocka_unit_test(attn_not_finite), cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_tokens),
         cmocka_unit_test(sampling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
