@@ -136,7 +136,7 @@ $(BUILD)/tests/test_answer: tests/unit/test_answer.c $(ANSWER) $(BUILD)/libie.a
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(ANSWER) $(BUILD)/libie.a -levent -levent_pthreads -lcmocka $(LIBS)
 
 # The scheduler needs nothing else of the server.
-SCHED_OBJ := $(BUILD)/obj/src/serve/sched.o $(BUILD)/obj/src/serve/replies.o
+SCHED_OBJ := $(BUILD)/obj/src/serve/sched.o $(BUILD)/obj/src/serve/sched_job.o $(BUILD)/obj/src/serve/replies.o
 $(BUILD)/tests/test_sched: tests/unit/test_sched.c $(SCHED_OBJ) $(BUILD)/libie.a
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -o $@ $< $(SCHED_OBJ) $(BUILD)/libie.a -lcmocka $(LIBS)
@@ -246,7 +246,7 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_OBJ)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 # Requests of the server: its own files are instrumented, the rest of the library is the other build's. The model lies beside the program.
 FUZZ_LIB ?= $(BUILD)/libie.a
-FUZZ_SERVE := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/serve/main.c src/serve/http.c src/serve/http_refuse.c src/serve/sched.c src/serve/replies.c,$(wildcard src/serve/*.c)))
+FUZZ_SERVE := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out src/serve/main.c src/serve/http.c src/serve/http_chunk.c src/serve/http_refuse.c src/serve/sched.c src/serve/sched_job.c src/serve/replies.c,$(wildcard src/serve/*.c)))
 $(BUILD)/fuzz_request: tests/fuzz/fuzz_request.c $(FUZZ_SERVE) $(FUZZ_LIB) | $(BUILD)/request.gguf
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZ_SERVE) $(FUZZ_LIB) $(LIBS)
 $(BUILD)/request.gguf: tools/make_tiny_gguf.py

@@ -112,7 +112,7 @@ static bool send_progress(completions *k, const serve_event *ev) {
 
 static void end_stream(completions *k, const ie_error *err) {
     if (err->code) {
-        serve_sse(k->c, NULL, serve_error_json(0, err));
+        serve_sse(k->c, NULL, serve_call_error(k->c, 0, err));
     } else if (k->usage) {
         json_t *obj = envelope(k, json_array());
         json_object_set_new(obj, "usage", usage_json(k));
@@ -236,7 +236,7 @@ static serve_stream *submit(completions *k, serve_params *p, ie_error *err) {
     }
     for (uint32_t i = 0; i < k->n_prompts; i++) k->prompt[i].id = NULL;
     p->job.grammar = NULL;
-    serve_stream *st = serve_submit(k->c->s, jobs, n_choices(k), err);
+    serve_stream *st = serve_submit(k->c->s, jobs, n_choices(k), &k->c->excess, err);
     free(jobs);
     return st;
 }

@@ -90,7 +90,7 @@ static ie_status embed(embeddings *k, uint32_t from, uint32_t n, ie_error *err) 
         ie_sampling_default(&jobs[i].sampling);
         p->id = NULL;
     }
-    serve_stream *st = serve_submit(k->c->s, jobs, n, err);
+    serve_stream *st = serve_submit(k->c->s, jobs, n, &k->c->excess, err);
     if (!st) return err->code;
     err->code = IE_OK;
     http_on_gone(k->c->http, serve_cancel, st);

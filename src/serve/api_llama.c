@@ -5,6 +5,7 @@
 #include "serve.h"
 
 #define MAX_SLOTS 64
+#define MAX_BEST 20     /* log-probabilities of so many best tokens */
 
 static void health(serve_call *c) {
     ie_error err;
@@ -66,15 +67,30 @@ static void slots(serve_call *c) {
 
 /* ---- tokens and templates ------------------------------------------------------------------------------------------------------ */
 
+/* A token with its text, as bytes where these are no whole characters. */
+static json_t *piece(serve *s, int32_t id) {
+    char *text = NULL;
+    size_t n = 0;
+    ie_error none;
+    json_t *o = NULL;
+    if (!ie_detokenize(s->model, &id, 1, IE_DETOK_SPECIAL, &text, &n, &none)) {
+        json_t *whole = json_stringn(text, n);
+        o = json_pack("{s:i, s:o}", "id", id, "piece", whole ? whole : serve_token_bytes(s, id));
+    }
+    ie_free(text);
+    return o;
+}
+
 static void tokenize(serve_call *c) {
     ie_error err;
     const char *text = NULL;
     size_t len = 0, n = 0;
-    bool special = false, parse = true;
+    bool special = false, parse = true, pieces = false;
     int32_t *ids = NULL;
     ie_status st = serve_get_str(c->body, "content", &text, &len, &err);
     if (!st) st = serve_get_bool(c->body, "add_special", &special, &err);
     if (!st) st = serve_get_bool(c->body, "parse_special", &parse, &err);
+    if (!st) st = serve_get_bool(c->body, "with_pieces", &pieces, &err);
     if (!st && !text) st = ie_fail(&err, IE_E_ARG, "'content' is missing");
     unsigned flags = (special ? IE_TOK_ADD_SPECIAL : 0u) | (parse ? IE_TOK_PARSE_SPECIAL : 0u);
     if (!st) st = ie_tokenize(c->s->model, text, len, flags, &ids, &n, &err);
@@ -83,7 +99,7 @@ static void tokenize(serve_call *c) {
         return;
     }
     json_t *a = json_array();
-    for (size_t i = 0; i < n; i++) json_array_append_new(a, json_integer(ids[i]));
+    for (size_t i = 0; i < n; i++) json_array_append_new(a, pieces ? piece(c->s, ids[i]) : json_integer(ids[i]));
     ie_free(ids);
     serve_reply_json(c, 200, json_pack("{s:o}", "tokens", a));
 }
@@ -127,42 +143,55 @@ static json_t *final_members(serve_call *c, const serve_event *ev, const serve_p
                      "tokens_cached", r->n_cached, "truncated", r->reason == SERVE_STOP_CTX, "timings", serve_timings(r));
 }
 
+static json_t *token_chunk(serve *s, const serve_event *ev, bool probs) {
+    json_t *o = json_pack("{s:o, s:[i], s:b}", "content", serve_json_text(ev->text ? ev->text : "", ev->n_text), "tokens", ev->token, "stop", 0);
+    if (probs) json_object_set_new(o, "completion_probabilities", json_pack("[o]", serve_token_prob(s, ev)));
+    return o;
+}
+
 static void run_completion(serve_call *c, serve_stream *st, const serve_params *p, bool stream) {
     serve_event ev;
     ie_buf text = {0};
     ie_error err = {0};
-    json_t *done = NULL, *ids = json_array();
-    bool begun = false;
+    json_t *done = NULL, *ids = json_array(), *probs = json_array();
+    bool begun = false, wanted = p->job.n_probs >= 0;
     while (serve_next(st, &ev)) {
         if (ev.kind == SERVE_EV_ERROR) err = ev.err;
         if (stream && !begun && ev.kind != SERVE_EV_ERROR) serve_sse_begin(c), begun = true;
-        if (stream && ev.kind == SERVE_EV_TOKEN)
-            serve_sse(c, NULL, json_pack("{s:o, s:[i], s:b}", "content", serve_json_text(ev.text ? ev.text : "", ev.n_text), "tokens", ev.token, "stop", 0));
+        if (stream && ev.kind == SERVE_EV_TOKEN) serve_sse(c, NULL, token_chunk(c->s, &ev, wanted));
         if (!stream && ev.kind == SERVE_EV_TOKEN) json_array_append_new(ids, json_integer(ev.token));
+        if (!stream && ev.kind == SERVE_EV_TOKEN && wanted) json_array_append_new(probs, serve_token_prob(c->s, &ev));
         if (!stream && ev.n_text) ie_buf_add(&text, ev.text, ev.n_text, &err);
         if (ev.kind == SERVE_EV_DONE) {
             json_t *content = stream ? serve_json_text(ev.text ? ev.text : "", ev.n_text) : serve_json_text(text.data ? text.data : "", text.len);
             done = final_members(c, &ev, p, content);
             if (!stream) json_object_set(done, "tokens", ids);
+            if (!stream && wanted) json_object_set(done, "completion_probabilities", probs);
         }
         serve_event_free(&ev);
     }
     if (!begun && err.code) serve_reply_error(c, 0, &err);
     else if (!begun) serve_reply_json(c, 200, json_incref(done));
     else {
-        serve_sse(c, NULL, err.code ? serve_error_json(0, &err) : json_incref(done));
+        serve_sse(c, NULL, err.code ? serve_call_error(c, 0, &err) : json_incref(done));
         http_end(c->http);
     }
     json_decref(done);
     json_decref(ids);
+    json_decref(probs);
     ie_buf_free(&text);
 }
 
 void serve_llama_completion(serve_call *c, serve_params *p) {
     ie_error err;
-    bool stream = false;
+    bool stream = false, sampled = false;
+    int64_t probs = 0;
     ie_status st = serve_get_bool(c->body, "stream", &stream, &err);
-    serve_stream *run = st ? NULL : serve_submit(c->s, &p->job, 1, &err);
+    if (!st) st = serve_get_int(c->body, "n_probs", 0, MAX_BEST, &probs, &err);
+    if (!st) st = serve_get_bool(c->body, "post_sampling_probs", &sampled, &err);
+    if (!st && sampled) st = ie_fail(&err, IE_E_ARG, "'post_sampling_probs' is not supported: probabilities are those before sampling");
+    if (probs > 0) p->job.n_probs = (int32_t)probs;
+    serve_stream *run = st ? NULL : serve_submit(c->s, &p->job, 1, &c->excess, &err);
     if (!run) {
         serve_reply_error(c, 0, &err);
         return;

@@ -194,16 +194,9 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     return st;
 }
 
-/* The chat that the body asks for; a new reference, NULL on failure. */
 static json_t *chat_of(const json_t *body, ie_error *err) {
-    json_t *chat = json_object();
-    ie_status st = take_messages(body, chat, err);
-    if (!st) st = take_tools(body, chat, err);
-    if (!st) st = take_choice(body, chat, err);
-    if (!st) st = take_options(body, chat, err);
-    if (!st) return chat;
-    json_decref(chat);
-    return NULL;
+    static const serve_step steps[] = {take_messages, take_tools, take_choice, take_options};
+    return serve_translate(body, steps, sizeof steps / sizeof *steps, err);
 }
 
 /* ---- answers -------------------------------------------------------------------------------------------------------------------------- */

@@ -30,18 +30,8 @@ struct chat {
 
 /* ---- log-probabilities --------------------------------------------------------------------------------------------------------- */
 
-static json_t *prob_entry(serve *s, int32_t token, float logprob) {
-    return json_pack("{s:o, s:f, s:o}", "token", serve_token_text(s, token), "logprob", (double)(logprob > -1e9f ? logprob : -1e9f), "bytes",
-                     serve_token_bytes(s, token));
-}
-
 static void add_prob(choice *x, const serve_event *ev) {
-    serve *s = x->k->c->s;
-    if (!x->probs) return;
-    json_t *e = prob_entry(s, ev->token, ev->logprob), *top = json_array();
-    for (uint32_t i = 0; i < ev->n_top; i++) json_array_append_new(top, prob_entry(s, ev->top[i].token, ev->top[i].logprob));
-    json_object_set_new(e, "top_logprobs", top);
-    json_array_append_new(x->probs, e);
+    if (x->probs) json_array_append_new(x->probs, serve_token_prob(x->k->c->s, ev));
 }
 
 /* The "logprobs" member of the entries so far, which are used up. */
@@ -113,7 +103,7 @@ static void begin_stream(chat *k) {
 
 static void end_stream(chat *k, const ie_error *err) {
     if (err->code) {
-        serve_sse(k->c, NULL, serve_error_json(0, err));
+        serve_sse(k->c, NULL, serve_call_error(k->c, 0, err));
     } else if (k->usage) {
         json_t *obj = envelope(k, json_array(), "chat.completion.chunk");
         json_object_set_new(obj, "usage", total_usage(k));
@@ -223,7 +213,7 @@ static serve_stream *submit(chat *k, serve_params *p, ie_error *err) {
     }
     p->job.prompt = NULL;
     p->job.grammar = NULL;
-    return serve_submit(k->c->s, jobs, k->n, err);
+    return serve_submit(k->c->s, jobs, k->n, &k->c->excess, err);
 }
 
 static void chat_completions(serve_call *c) {

@@ -122,7 +122,8 @@ static ie_status take_tools(const json_t *body, json_t *chat, ie_error *err) {
     return st;
 }
 
-static ie_status refuse_stored(const json_t *body, ie_error *err) {
+static ie_status refuse_stored(const json_t *body, json_t *chat, ie_error *err) {
+    (void)chat;
     static const char *const stored[] = {"previous_response_id", "conversation", "prompt"};
     bool background = false;
     for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
@@ -151,14 +152,8 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
 }
 
 static json_t *chat_of(const json_t *body, ie_error *err) {
-    json_t *chat = json_object();
-    ie_status st = refuse_stored(body, err);
-    if (!st) st = take_input(body, chat, err);
-    if (!st) st = take_tools(body, chat, err);
-    if (!st) st = take_options(body, chat, err);
-    if (!st) return chat;
-    json_decref(chat);
-    return NULL;
+    static const serve_step steps[] = {refuse_stored, take_input, take_tools, take_options};
+    return serve_translate(body, steps, sizeof steps / sizeof *steps, err);
 }
 
 /* ---- answers -------------------------------------------------------------------------------------------------------------------------- */

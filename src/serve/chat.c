@@ -62,8 +62,9 @@ static void parse_arguments(json_t *copy) {
 }
 
 static ie_status check_calls(const json_t *m, ie_error *err) {
-    const json_t *calls = json_object_get(m, "tool_calls"), *call;
+    const json_t *calls = json_object_get(m, "tool_calls"), *old = json_object_get(m, "function_call"), *call;
     size_t i;
+    if (old && !json_is_null(old)) return ie_fail(err, IE_E_ARG, "a message's 'function_call' is not supported: use 'tool_calls'");
     if (!calls || json_is_null(calls)) return IE_OK;
     if (!json_is_array(calls)) return ie_fail(err, IE_E_ARG, "a message's 'tool_calls' must be a list");
     json_array_foreach(calls, i, call) {
@@ -94,10 +95,21 @@ static ie_status copy_message(const chat_template *t, const json_t *m, json_t *l
     return st;
 }
 
+/* What came before tools: not known here, so that no client waits for calls that cannot come. */
+static ie_status refuse_functions(const json_t *body, ie_error *err) {
+    static const char *const old[][2] = {{"functions", "tools"}, {"function_call", "tool_choice"}};
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+        const json_t *v = json_object_get(body, old[i][0]);
+        if (v && !json_is_null(v)) return ie_fail(err, IE_E_ARG, "'%s' is not supported: use '%s'", old[i][0], old[i][1]);
+    }
+    return IE_OK;
+}
+
 /* Messages as the template wants them; a new reference. */
 static json_t *messages_for(serve *s, const json_t *body, const chat_template *t, const json_t *tools, ie_error *err) {
     json_t *messages = NULL, *list = json_array();
-    ie_status st = serve_get_arr(body, "messages", &messages, err);
+    ie_status st = refuse_functions(body, err);
+    if (!st) st = serve_get_arr(body, "messages", &messages, err);
     if (!st && json_array_size(messages) == 0) st = ie_fail(err, IE_E_ARG, "'messages' must be a list of at least one message");
     const char *role = json_string_value(json_object_get(json_array_get(messages, 0), "role"));
     if (!st && s->opts.system && (!role || (strcmp(role, "system") && strcmp(role, "developer"))))

@@ -13,7 +13,7 @@ ie_status serve_chat_run(serve_call *c, serve_params *p, const answer_sink *sink
     serve_event ev;
     *r = (serve_run){.answer = answer_new(&p->form, sink, err)};
     if (!r->answer) return err->code;
-    serve_stream *st = serve_submit(c->s, &p->job, 1, err);
+    serve_stream *st = serve_submit(c->s, &p->job, 1, &c->excess, err);
     if (!st) return err->code;
     ie_status code = IE_OK;
     http_on_gone(c->http, serve_cancel, st);
@@ -35,6 +35,15 @@ ie_status serve_chat_run(serve_call *c, serve_params *p, const answer_sink *sink
 }
 
 /* ---- translating bodies --------------------------------------------------------------------------------------------------------- */
+
+json_t *serve_translate(const json_t *body, const serve_step *steps, size_t n, ie_error *err) {
+    json_t *chat = json_object();
+    ie_status st = chat ? IE_OK : ie_fail(err, IE_E_NOMEM, "no memory for the request");
+    for (size_t i = 0; i < n && !st; i++) st = steps[i](body, chat, err);
+    if (!st) return chat;
+    json_decref(chat);
+    return NULL;
+}
 
 void serve_copy_members(const json_t *from, json_t *to, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {

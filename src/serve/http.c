@@ -7,6 +7,7 @@
  *   refusals             its own error pages are replaced (http_refuse.h) */
 #include "http.h"
 
+#include "http_chunk.h"
 #include "http_refuse.h"
 
 #include <errno.h>
@@ -48,6 +49,7 @@ typedef struct conn {
     bool replacing, lingers;
     double since;
     uint64_t bytes; /* of the request that is being read */
+    http_chunk chunk;
     http_server *s;
 } conn;
 
@@ -524,6 +526,7 @@ static void on_request(struct evhttp_request *ev, void *arg) {
 
 static void on_input(struct evbuffer *b, const struct evbuffer_cb_info *info, void *arg) {
     conn *c = arg;
+    http_chunk_pass(&c->chunk, b, info->n_added);
     if (info->n_added && c->refused) evbuffer_drain(b, evbuffer_get_length(b));
     if (!info->n_added || c->state == CONN_BUSY || c->refused) return;
     if (c->state == CONN_IDLE) {

@@ -19,6 +19,7 @@ static const struct {
     {404, "Not Found", NULL, NULL},
     {405, "Method Not Allowed", NULL, NULL},
     {413, "Content Too Large", "invalid_request_error", "the request's body is larger than %zu bytes, or its chunks are malformed"},
+    {415, "Unsupported Media Type", NULL, NULL},
     {417, "Expectation Failed", "invalid_request_error", "of expectations only 100-continue is known"},
     {429, "Too Many Requests", NULL, NULL},
     {431, "Request Header Fields Too Large", "invalid_request_error", "the request's headers are larger than %zu bytes"},

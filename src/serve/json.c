@@ -1,4 +1,5 @@
 /* JSON in and out: parsing with limits, members with type and range, numbers written short. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,13 +29,40 @@ static bool too_deep(const char *s, size_t n) {
     return false;
 }
 
+/* The text again with ".0" behind integers beyond 64 bits, so that they are read as numbers, and refused by the name of their member where
+ * it counts; jansson calls the whole text invalid. s is NUL-terminated. NULL: no memory, or invalid in another way. */
+static json_t *load_large(const char *s, size_t n, size_t flags, json_error_t *e) {
+    ie_buf b = {0};
+    bool in = false, ok = true;
+    size_t from = 0;
+    for (size_t i = 0, len; i < n && ok; i += len) {
+        len = in ? 0 : strspn(s + i, "+-.0123456789eE");
+        if (!len) { /* no number begins here */
+            len = in && s[i] == '\\' && i + 1 < n ? 2 : 1;
+            in ^= s[i] == '"';
+            continue;
+        }
+        errno = 0;
+        strtoll(s + i, NULL, 10);
+        if (errno != ERANGE || memchr(s + i, '.', len) || memchr(s + i, 'e', len) || memchr(s + i, 'E', len)) continue;
+        ok = ie_buf_add(&b, s + from, i + len - from, NULL) && ie_buf_add(&b, ".0", 2, NULL);
+        from = i + len;
+    }
+    ok = ok && ie_buf_add(&b, s + from, n - from, NULL);
+    json_t *j = ok ? json_loadb(b.data, b.len, flags, e) : NULL;
+    ie_buf_free(&b);
+    return j;
+}
+
 json_t *serve_json_parse(const char *s, size_t n, ie_error *err) {
     if (too_deep(s, n)) {
         ie_fail(err, IE_E_ARG, "the JSON is nested more than %d deep", MAX_DEPTH);
         return NULL;
     }
     json_error_t e;
-    json_t *j = json_loadb(s, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *j = json_loadb(s, n, flags, &e);
+    if (!j && json_error_code(&e) == json_error_numeric_overflow) j = load_large(s, n, flags, &e);
     if (!j) ie_fail(err, IE_E_ARG, "the body is not valid JSON: line %d, column %d: %s", e.line, e.column, e.text);
     else if (!json_is_object(j)) {
         ie_fail(err, IE_E_ARG, "the body is JSON, but no object");

@@ -6,6 +6,7 @@
 #include "serve.h"
 
 #define TOP_P_LEAST 1e-9f /* what 0 means: the likeliest token */
+#define LOG_LEAST -1e9f /* stands for minus infinity */
 #define NEVER -1e30f      /* bias of a banned token: finite, so that a grammar that leaves nothing else still has its text completed */
 
 /* Numbers of the sampling, by the names of OpenAI and llama-server. */
@@ -242,6 +243,18 @@ json_t *serve_token_bytes(serve *s, int32_t token) {
     for (size_t i = 0; i < n; i++) json_array_append_new(a, json_integer((unsigned char)text[i]));
     ie_free(text);
     return a;
+}
+
+static json_t *prob_entry(serve *s, int32_t token, float logprob) {
+    return json_pack("{s:i, s:o, s:f, s:o}", "id", token, "token", serve_token_text(s, token), "logprob", (double)(logprob > LOG_LEAST ? logprob : LOG_LEAST),
+                     "bytes", serve_token_bytes(s, token));
+}
+
+json_t *serve_token_prob(serve *s, const serve_event *ev) {
+    json_t *e = prob_entry(s, ev->token, ev->logprob), *top = json_array();
+    for (uint32_t i = 0; i < ev->n_top; i++) json_array_append_new(top, prob_entry(s, ev->top[i].token, ev->top[i].logprob));
+    json_object_set_new(e, "top_logprobs", top);
+    return e;
 }
 
 void serve_new_id(const char *prefix, char out[64]) {

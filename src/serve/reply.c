@@ -21,19 +21,17 @@ static const char *type_of(int status) {
         int status;
         const char *type;
     } types[] = {{400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
-                 {405, "invalid_request_error"}, {413, "invalid_request_error"}, {501, "not_supported_error"}, {503, "unavailable_error"}};
+                 {405, "invalid_request_error"}, {413, "invalid_request_error"}, {415, "invalid_request_error"}, {501, "not_supported_error"}, {503, "unavailable_error"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == status) return types[i].type;
     return "server_error";
 }
 
-json_t *serve_error_json(int status, const ie_error *err) {
-    if (!status) status = serve_status_of(err);
-    int n_prompt, n_ctx;
-    bool too_long = sscanf(err->msg, SERVE_TOO_LONG, &n_prompt, &n_ctx) == 2;
-    const char *type = too_long ? "exceed_context_size_error" : type_of(status); /* llama-server's type and members */
+/* OpenAI's form, with llama-server's type and members where a prompt was too long. */
+static json_t *openai_error(int status, const ie_error *err, const serve_excess *x) {
+    const char *type = x->n_prompt ? "exceed_context_size_error" : type_of(status);
     json_t *e = json_pack("{s:i, s:s, s:s, s:n}", "code", status, "message", err->msg, "type", type, "param");
-    if (too_long) json_object_update_new(e, json_pack("{s:i, s:i}", "n_prompt_tokens", n_prompt, "n_ctx", n_ctx));
+    if (x->n_prompt) json_object_update_new(e, json_pack("{s:i, s:i}", "n_prompt_tokens", x->n_prompt, "n_ctx", x->n_ctx));
     return json_pack("{s:o}", "error", e);
 }
 
@@ -43,7 +41,7 @@ static json_t *anthropic_error(int status, const ie_error *err) {
         int status;
         const char *type;
     } types[] = {{400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
-                 {405, "invalid_request_error"}, {413, "request_too_large"}, {429, "rate_limit_error"}, {501, "invalid_request_error"}, {503, "overloaded_error"}};
+                 {405, "invalid_request_error"}, {413, "request_too_large"}, {415, "invalid_request_error"}, {429, "rate_limit_error"}, {501, "invalid_request_error"}, {503, "overloaded_error"}};
     const char *type = "api_error";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == status) type = types[i].type;
@@ -52,7 +50,7 @@ static json_t *anthropic_error(int status, const ie_error *err) {
 
 json_t *serve_call_error(const serve_call *c, int status, const ie_error *err) {
     if (!status) status = serve_status_of(err);
-    return c->flags & ROUTE_ANTHROPIC ? anthropic_error(status, err) : serve_error_json(status, err);
+    return c->flags & ROUTE_ANTHROPIC ? anthropic_error(status, err) : openai_error(status, err, &c->excess);
 }
 
 static void send_json(serve_call *c, int status, const json_t *obj) {

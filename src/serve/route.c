@@ -127,6 +127,13 @@ static bool admit(serve_call *c, const serve_route *row, const char *other) {
         refuse(c, 503, c->s->phase == SERVE_LOADING ? "the model is loading" : "the server is shutting down");
         return false;
     }
+    const char *coding = http_header(c->http, "Content-Encoding");
+    if ((row->flags & ROUTE_BODY) && coding && strcasecmp(coding, "identity")) {
+        snprintf(why, sizeof why, "the body's Content-Encoding is '%.80s'; bodies are taken as they are (identity)", coding);
+        http_set_header(c->http, "Accept-Encoding", "identity");
+        refuse(c, 415, why);
+        return false;
+    }
     ie_error err;
     if ((row->flags & ROUTE_BODY) && !(c->body = serve_json_parse(c->http->body, c->http->body_len, &err))) {
         serve_reply_error(c, 400, &err);

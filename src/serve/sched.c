@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../context.h"
 #include "../embed.h"
 #include "../text/tokenizer.h"
-#include "serve.h"
+#include "sched.h"
 
 #define BATCH 16            /* decode tokens of a step */
 #define UNREAD_MAX 256      /* events of a submission; beyond, its jobs pause */
@@ -20,230 +19,7 @@
 #define COMPANY_S 1.0        /* others: requests that got a slot since the prompt did, not longer ago than this */
 #define STATE_EVERY 1024    /* positions: recurrent states that are kept within prompts */
 #define SAVE_S 3.0           /* at the end, for replies that have not been evaluated again yet */
-#define SHUTTING_DOWN "the server is shutting down"
 #define PAUSE_NS 5000000    /* while all running requests wait for their readers */
-
-typedef struct job {
-    struct job *next;
-    serve_job p;
-    serve_stream *st;
-    uint32_t index;
-    uint64_t id;
-    int32_t *token; /* prompt, then output */
-    size_t cap;
-    int32_t n, done, to, n_cached, matched, n_predicted; /* done: positions evaluated of the first `to`, which prefill takes */
-    bool alone; /* a batch failed that it was part of: it takes its steps alone until one has succeeded */
-    ie_stop stop;
-    ie_matcher *x;
-    ie_buf bytes;
-    double *sum;   /* embeddings: n_embd, pooled so far */
-    float *vector; /* the embedding */
-    bool first;
-    double submitted, began, answered, last; /* in the queue since, in a slot since, first token at, newest token at */
-} job;
-
-typedef struct unread {
-    struct unread *next;
-    serve_event ev;
-} unread;
-
-struct serve_stream {
-    serve_sched *d;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    unread *first, *last;
-    uint32_t n_unread, n_jobs, n_ended;
-    _Atomic bool cancel;
-};
-
-struct serve_sched {
-    serve *s;
-    ie_ctx *c;
-    const ie_model *m;
-    pthread_t thread;
-    bool started;
-    job **slot; /* [n_slots]: slot i uses sequence i. Engine thread; read by others under the lock */
-    int n_slots;
-    double rate; /* prompt tokens a second */
-    double admitted; /* when a request got a slot last */
-    serve_replies *replies;
-    /* under lock */
-    pthread_mutex_t lock;
-    pthread_cond_t work;
-    job *queue; /* oldest first */
-    bool stop, drain;
-    uint64_t ids;
-    serve_stats stats;
-};
-
-/* ---- streams ----------------------------------------------------------------------------------------------------------- */
-
-void serve_event_free(serve_event *ev) {
-    free(ev->text);
-    free(ev->top);
-    free(ev->vector);
-    *ev = (serve_event){0};
-}
-
-/* Takes over what ev points to. Without memory the event is lost, but the reader learns of the job's end. */
-static void deliver(job *j, serve_event *ev) {
-    serve_stream *st = j->st;
-    unread *u = calloc(1, sizeof *u);
-    ev->index = j->index;
-    bool last = ev->kind == SERVE_EV_DONE || ev->kind == SERVE_EV_ERROR;
-    pthread_mutex_lock(&st->lock);
-    if (u) {
-        u->ev = *ev;
-        if (st->first) st->last->next = u;
-        else st->first = u;
-        st->last = u;
-        st->n_unread++;
-    }
-    if (last) st->n_ended++;
-    pthread_cond_signal(&st->more);
-    pthread_mutex_unlock(&st->lock); /* after the last event the stream is no longer touched */
-    if (!u) serve_event_free(ev);
-}
-
-bool serve_next(serve_stream *st, serve_event *ev) {
-    pthread_mutex_lock(&st->lock);
-    while (!st->first && st->n_ended < st->n_jobs) pthread_cond_wait(&st->more, &st->lock);
-    unread *u = st->first;
-    if (u) {
-        st->first = u->next;
-        st->n_unread--;
-        *ev = u->ev;
-    }
-    pthread_mutex_unlock(&st->lock);
-    free(u);
-    return u != NULL;
-}
-
-static void wake(serve_sched *d) {
-    pthread_mutex_lock(&d->lock);
-    pthread_cond_signal(&d->work);
-    pthread_mutex_unlock(&d->lock);
-}
-
-void serve_cancel(void *arg) {
-    serve_stream *st = arg;
-    st->cancel = true;
-    wake(st->d);
-}
-
-void serve_stream_free(serve_stream *st) {
-    if (!st) return;
-    serve_event ev;
-    pthread_mutex_lock(&st->lock);
-    bool runs = st->n_ended < st->n_jobs;
-    pthread_mutex_unlock(&st->lock);
-    if (runs) serve_cancel(st);
-    while (serve_next(st, &ev)) serve_event_free(&ev);
-    pthread_mutex_destroy(&st->lock);
-    pthread_cond_destroy(&st->more);
-    free(st);
-}
-
-/* ---- jobs -------------------------------------------------------------------------------------------------------------- */
-
-static void free_job(job *j) {
-    if (!j) return;
-    ie_stop_free(&j->stop);
-    ie_matcher_free(j->x);
-    ie_buf_free(&j->bytes);
-    free((void *)(uintptr_t)j->p.sampling.bias);
-    free(j->token);
-    free(j->sum);
-    free(j->vector);
-    free(j);
-}
-
-static job *new_job(const serve_sched *d, const serve_job *p, ie_error *err) {
-    int32_t n_ctx = ie_ctx_size(d->c);
-    if (p->n_prompt < 1) {
-        ie_fail(err, IE_E_ARG, "the prompt is empty");
-        return NULL;
-    }
-    if (p->n_prompt >= n_ctx + (p->purpose != SERVE_TEXT)) { /* an embedding needs no position for what comes next */
-        ie_fail(err, IE_E_ARG, SERVE_TOO_LONG, p->n_prompt, n_ctx);
-        return NULL;
-    }
-    job *j = ie_calloc(1, sizeof *j, "request", err);
-    if (!j) return NULL;
-    *j = (job){.p = *p, .first = true, .n = p->n_prompt, .to = p->n_prompt, .submitted = ie_now(), .stop.hit = -1};
-    j->p.no_cache = p->no_cache || p->prompt_probs || p->purpose != SERVE_TEXT; /* every position has to be evaluated */
-    j->p.sampling.bias = NULL;
-    size_t n_bias = (size_t)(p->sampling.n_bias > 0 ? p->sampling.n_bias : 0);
-    ie_bias *bias = n_bias ? ie_calloc(n_bias, sizeof *bias, "logit_bias", err) : NULL;
-    bool ok = (!n_bias || bias) && ie_grow(&j->token, &j->cap, (size_t)p->n_prompt + 1, sizeof *j->token, "request", err);
-    if (bias) memcpy(bias, p->sampling.bias, n_bias * sizeof *bias);
-    j->p.sampling.bias = bias;
-    if (ok) memcpy(j->token, p->prompt, (size_t)p->n_prompt * sizeof *j->token);
-    ok = ok && ie_stop_init(&j->stop, p->stop, p->n_stop, err) == IE_OK;
-    if (ok && p->purpose != SERVE_TEXT) {
-        size_t n_embd = d->m->hp.n_embd;
-        ok = (j->sum = ie_calloc(n_embd, sizeof *j->sum, "embedding", err)) && (j->vector = ie_calloc(n_embd, sizeof *j->vector, "embedding", err));
-    }
-    if (ok && p->grammar) ok = (j->x = ie_matcher_new(p->grammar, err)) != NULL;
-    int32_t left = n_ctx - p->n_prompt + 1;
-    const uint64_t *mask;
-    if (p->max_tokens >= 0 && left > p->max_tokens) left = p->max_tokens;
-    if (ok && j->x && left > 0 && ie_matcher_mask(j->x, left, &mask, err)) {
-        if (err->code == IE_E_FULL) err->code = IE_E_ARG; /* the budget is too small for any text of the grammar */
-        ok = false;
-    }
-    if (ok) return j;
-    free_job(j);
-    return NULL;
-}
-
-serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err) {
-    serve_sched *d = s->sched;
-    job *first = NULL, **at = &first;
-    serve_stream *st = ie_calloc(1, sizeof *st, "request", err);
-    bool ok = st != NULL;
-    for (uint32_t i = 0; i < n && ok; i++) {
-        ok = (*at = new_job(d, &jobs[i], err)) != NULL;
-        if (ok) (*at)->index = i, (*at)->st = st, at = &(*at)->next;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        bool again = i + 1 < n && jobs[i].prompt == jobs[i + 1].prompt, same = i + 1 < n && jobs[i].grammar == jobs[i + 1].grammar;
-        if (!again) free(jobs[i].prompt);
-        if (!same) ie_grammar_free(jobs[i].grammar);
-        jobs[i].prompt = NULL;
-        jobs[i].grammar = NULL;
-    }
-    if (ok && (int64_t)n > s->opts.queue)
-        ok = ie_fail(err, IE_E_ARG, "the request stands for %u completions, at most %d are allowed", n, s->opts.queue) == IE_OK;
-    if (ok) {
-        st->d = d;
-        st->n_jobs = n;
-        pthread_mutex_init(&st->lock, NULL);
-        pthread_cond_init(&st->more, NULL);
-        pthread_mutex_lock(&d->lock);
-        if (d->drain) ok = ie_fail(err, IE_E_FULL, SHUTTING_DOWN) == IE_OK;
-        else if (d->stats.n_waiting + (int)n > s->opts.queue)
-            ok = ie_fail(err, IE_E_FULL, "the queue is full: %d requests wait", d->stats.n_waiting) == IE_OK;
-        d->stats.rejected += !ok;
-        if (ok) {
-            job **end = &d->queue;
-            while (*end) end = &(*end)->next;
-            *end = first;
-            for (job *j = first; j; j = j->next) j->id = ++d->ids;
-            d->stats.n_waiting += (int)n;
-            d->stats.requests += n;
-            pthread_cond_signal(&d->work);
-        }
-        pthread_mutex_unlock(&d->lock);
-    }
-    if (ok) return st;
-    for (job *next; first; first = next) {
-        next = first->next;
-        free_job(first);
-    }
-    free(st);
-    return NULL;
-}
 
 /* ---- the end of a job --------------------------------------------------------------------------------------------------- */
 
@@ -279,8 +55,8 @@ static void end_job(serve_sched *d, int slot, serve_reason reason, int32_t end_t
     ev.result = (serve_result){.reason = reason, .stop = j->stop.hit, .end_token = end_token, .n_prompt = j->p.n_prompt,
                                .n_cached = j->n_cached, .n_predicted = j->n_predicted, .queue_s = j->began - j->submitted,
                                .prompt_s = answered - j->began, .predicted_s = now - answered};
-    deliver(j, &ev);
-    free_job(j);
+    sched_deliver(j, &ev);
+    sched_job_free(j);
 }
 
 /* ---- tokens -------------------------------------------------------------------------------------------------------------- */
@@ -349,7 +125,7 @@ static void next_token(serve_sched *d, int slot, int32_t row) {
     if (!st) st = ie_stop_add(&j->stop, j->bytes.data ? j->bytes.data : "", j->bytes.len, &text, &n, &err);
     if (n && (ev.text = malloc(n))) memcpy(ev.text, text, n), ev.n_text = n;
     ev.token = id;
-    deliver(j, &ev);
+    sched_deliver(j, &ev);
     bool full = j->n >= ie_ctx_size(d->c), out = j->p.max_tokens >= 0 && j->n_predicted >= j->p.max_tokens;
     if (st) end_job(d, slot, SERVE_STOP_END, -1, &err);
     else if (j->stop.hit >= 0) end_job(d, slot, SERVE_STOP_STRING, -1, NULL);
@@ -514,7 +290,7 @@ static int plan_slice(serve_sched *d, part *parts) {
 /* The log-probabilities of the prompt's tokens that n positions from element `at` of the last step on predict; before all, the
  * first token's, which nothing predicts. */
 static ie_status prompt_probs(serve_sched *d, job *j, int32_t at, int32_t n, ie_error *err) {
-    if (j->done == 0) deliver(j, &(serve_event){.kind = SERVE_EV_PROMPT, .token = j->token[0], .logprob = NAN});
+    if (j->done == 0) sched_deliver(j, &(serve_event){.kind = SERVE_EV_PROMPT, .token = j->token[0], .logprob = NAN});
     for (int32_t i = 0; i < n && j->done + i + 1 < j->p.n_prompt; i++) {
         serve_event ev = {.kind = SERVE_EV_PROMPT, .token = j->token[j->done + i + 1]};
         ie_status st = log_probs(d, j, at + i, ev.token, &ev, err);
@@ -522,7 +298,7 @@ static ie_status prompt_probs(serve_sched *d, job *j, int32_t at, int32_t n, ie_
             serve_event_free(&ev);
             return st;
         }
-        deliver(j, &ev);
+        sched_deliver(j, &ev);
     }
     return IE_OK;
 }
@@ -553,7 +329,7 @@ static void take_part(serve_sched *d, int slot, int32_t at, int32_t n) {
     j->done += n;
     if (!j->p.no_cache) ie_prefix_keep(d->c, slot, keeps_state(j), &none);
     if (j->p.progress && !j->n_predicted)
-        deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
+        sched_deliver(j, &(serve_event){.kind = SERVE_EV_PROGRESS, .token = j->done,
                                   .result = {.n_prompt = j->p.n_prompt, .n_cached = j->n_cached, .prompt_s = ie_now() - j->began}});
     if (j->done < j->to || j->n_predicted) return;
     if (j->p.max_tokens == 0 || j->p.purpose != SERVE_TEXT) end_job(d, slot, SERVE_STOP_LENGTH, -1, NULL);
@@ -600,8 +376,8 @@ static bool prefill(serve_sched *d) {
 static void end_waiting(job *j, ie_status code, const char *why) {
     serve_event ev = {.kind = SERVE_EV_ERROR};
     ie_fail(&ev.err, code, "%s", why);
-    deliver(j, &ev);
-    free_job(j);
+    sched_deliver(j, &ev);
+    sched_job_free(j);
 }
 
 /* Under the lock: those whose client has left, or all of them at the end. */
@@ -681,7 +457,7 @@ static void wait_idle(serve_sched *d) {
 
 void serve_learn(serve *s, const int32_t *token, int32_t n) {
     serve_replies_add(s->sched->replies, token, n);
-    wake(s->sched);
+    sched_wake(s->sched);
 }
 
 static void *engine_thread(void *arg) {

@@ -104,12 +104,14 @@ typedef struct {
  * queue. A job whose reader does not keep up pauses; nothing is lost. */
 typedef struct serve_stream serve_stream;
 
-/* The message for a prompt that cannot fit; answers give its two numbers apart, too. */
-#define SERVE_TOO_LONG "the request exceeds the context: n_prompt_tokens is %d, n_ctx is %d"
+/* Of a prompt that cannot fit: its tokens, and the positions that there are. Zeros: no such thing has happened. */
+typedef struct {
+    int32_t n_prompt, n_ctx;
+} serve_excess;
 
 /* Hands n jobs over as one submission; neighbours may share their prompt and their grammar. NULL: *err says why (IE_E_FULL: the queue is full, answer 503; IE_E_ARG: a prompt that
- * cannot fit or a bad parameter, answer 400); the prompts and grammars are freed in that case too. */
-serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err);
+ * cannot fit, which *excess describes then, or a bad parameter: answer 400); the prompts and grammars are freed in that case too. */
+serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, serve_excess *excess, ie_error *err);
 /* Waits for the next event; false when every job has had its last one. The event's memory is the caller's: serve_event_free. */
 bool serve_next(serve_stream *st, serve_event *ev);
 void serve_event_free(serve_event *ev);
@@ -216,6 +218,7 @@ typedef struct {
     http_req *http;
     unsigned flags; /* of the route */
     json_t *body; /* the parsed body (an object) for routes that want one; freed by the router */
+    serve_excess excess; /* of serve_submit; error answers give its numbers */
 } serve_call;
 
 enum {
@@ -256,9 +259,8 @@ void serve_reply_json(serve_call *c, int status, json_t *obj);
 void serve_reply_text(serve_call *c, int status, const char *type, const char *text);
 /* {"error": {"code": status, "message": ..., "type": ..., "param": null}} as OpenAI words it. status 0: chosen by err->code. */
 void serve_reply_error(serve_call *c, int status, const ie_error *err);
-/* The same object, for streams and other families. */
-json_t *serve_error_json(int status, const ie_error *err);
-json_t *serve_call_error(const serve_call *c, int status, const ie_error *err); /* in the form of the call's family */
+/* The same object, for streams; in the form of the call's family. */
+json_t *serve_call_error(const serve_call *c, int status, const ie_error *err);
 int serve_status_of(const ie_error *err);
 
 /* Server-sent events: begin, then "data: {json}\n\n" for each (event: NAME before it when name is not NULL). */
@@ -268,7 +270,8 @@ bool serve_sse_raw(serve_call *c, const char *data);          /* e.g. "[DONE]" *
 
 /* ---- JSON (json.c) ---------------------------------------------------------------------------------------------------- */
 
-/* Parses a request body: UTF-8, no duplicate keys, depth at most 128, NUL allowed in strings. */
+/* Parses a request body: UTF-8, no duplicate keys, depth at most 128, NUL allowed in strings; integers beyond 64 bits become reals.
+ * s[n] must be NUL. */
 json_t *serve_json_parse(const char *s, size_t n, ie_error *err);
 bool serve_json_dump(const json_t *j, ie_buf *out, ie_error *err);
 bool serve_json_escape(const char *s, size_t n, ie_buf *out, ie_error *err); /* what stands between a string's quotes */
@@ -344,6 +347,8 @@ json_t *serve_progress(const serve_event *ev); /* of SERVE_EV_PROGRESS, llama-se
 /* Bytes of one token as text (invalid UTF-8 replaced) and as an array of numbers. */
 json_t *serve_token_text(serve *s, int32_t token);
 json_t *serve_token_bytes(serve *s, int32_t token);
+/* A token event's log-probability and the best ones: id, token, logprob, bytes, top_logprobs. */
+json_t *serve_token_prob(serve *s, const serve_event *ev);
 /* "chatcmpl-" and 24 random letters and digits. */
 void serve_new_id(const char *prefix, char out[64]);
 
@@ -360,6 +365,9 @@ typedef struct {
  * fails before. *gone: set by the caller's callbacks when the client has left. r is to be freed in any case. */
 ie_status serve_chat_run(serve_call *c, serve_params *p, const answer_sink *sink, void (*begin)(void *user), const bool *gone, serve_run *r, ie_error *err);
 void serve_run_free(serve_run *r);
+/* A request of another family as a chat in OpenAI's form: each step puts a part of it into `chat`. A new reference, NULL on failure. */
+typedef ie_status (*serve_step)(const json_t *body, json_t *chat, ie_error *err);
+json_t *serve_translate(const json_t *body, const serve_step *steps, size_t n, ie_error *err);
 /* For translations of a request's body: members that have the same name and meaning; a variable of the template, unless the client set it. */
 void serve_copy_members(const json_t *from, json_t *to, const char *const *names, size_t n);
 void serve_set_kwarg(json_t *body, const char *name, json_t *value); /* takes value */

@@ -296,6 +296,20 @@ def test_messages(served, options):
         assert count == again.usage.input_tokens + again.usage.cache_read_input_tokens
 
 
+@pytest.mark.parametrize("kind", ["enabled", "adaptive", "disabled"])
+def test_messages_kinds_of_thinking(served, kind):
+    more = {"budget_tokens": 1024} if kind == "enabled" else {}
+    m = served.messages(max_tokens=200, thinking={"type": kind, **more})
+    assert any(b.type == "thinking" for b in m.content) == (served.thinks and kind != "disabled")
+
+
+@pytest.mark.parametrize("thinking,word", [({"type": "sometimes"}, "thinking.type"), ({}, "thinking.type"), ({"type": 5}, "thinking.type"), ("enabled", "'thinking'")])
+def test_messages_thinking_refused(served, thinking, word):
+    with pytest.raises(anthropic.BadRequestError) as e:
+        served.messages(extra_body={"thinking": thinking})
+    assert word in e.value.body["error"]["message"]
+
+
 def test_messages_stop_sequence(served):
     text = served.messages(max_tokens=40).content[0].text
     stop = text[8:12]

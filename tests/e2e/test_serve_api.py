@@ -179,6 +179,70 @@ def test_completions_refused(smol, body, word):
     assert status == 400 and word in obj["error"]["message"], obj
 
 
+def test_a_prompt_that_fills_the_context(small):
+    """Where nothing is to come it needs no further place."""
+    body = {"prompt": [5] * 256, "max_tokens": 0}
+    got = small.ok("/v1/completions", {**body, "echo": True, "logprobs": 1})["choices"][0]
+    assert len(got["logprobs"]["tokens"]) == 256 and got["finish_reason"] == "length"
+    assert small.ok("/completion", {"prompt": [5] * 256, "n_predict": 0})["tokens_evaluated"] == 256
+    assert small.ok("/v1/completions", {**body, "prompt": [5] * 255, "max_tokens": 1})["usage"]["completion_tokens"] == 1
+    for more in ({"max_tokens": 1}, {"prompt": [5] * 257}):
+        status, obj = small.post("/v1/completions", {**body, **more})
+        assert status == 400 and obj["error"]["n_ctx"] == 256 and obj["error"]["n_prompt_tokens"] == len({**body, **more}["prompt"])
+
+
+@pytest.mark.parametrize("seed,ok", [(2**63 - 1, True), (-2**63, True), (2**63, False), (2**64 - 1, False), (-2**63 - 1, False), (10**400, False)])
+def test_seeds(small, seed, ok):
+    status, obj = small.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "seed": seed})
+    assert (status == 200) == ok and (ok or status == 400), obj
+    if seed < 10**300:
+        assert ok or obj["error"]["message"].startswith("'seed' must be a whole number from -9223372036854775808 to 9223372036854775807")
+
+
+def test_large_integers_are_json(small):
+    """In members that nobody reads, beside others, in strings: they change nothing."""
+    text = '{"x": [-99999999999999999999, 1e5], "y": "\\"9223372036854775808", "content": "9223372036854775808", "z":9223372036854775808}'
+    assert small.ok("/tokenize", text.encode()) == small.ok("/tokenize", {"content": "9223372036854775808"})
+    status, obj = small.post("/v1/completions", b'{"prompt": "a", "seed": 9223372036854775807, "max_tokens": 9223372036854775808}')
+    assert status == 400 and "'max_tokens'" in obj["error"]["message"]
+
+
+# ---- llama-server's -----------------------------------------------------------------------------------------------------------
+
+def test_pieces(smol):
+    ids = smol.ok("/tokenize", {"content": EMOJI})["tokens"]
+    pieces = smol.ok("/tokenize", {"content": EMOJI, "with_pieces": True})["tokens"]
+    assert [p["id"] for p in pieces] == ids
+    assert any(isinstance(p["piece"], list) for p in pieces) and any(isinstance(p["piece"], str) for p in pieces)
+    assert b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode() for p in pieces).decode() == EMOJI
+    assert smol.post("/tokenize", {"content": "a", "with_pieces": 1})[0] == 400
+
+
+def test_completion_probabilities(smol):
+    body = {"prompt": "The sky is", "n_predict": 6, "temperature": 0, "cache_prompt": False}
+    plain, got = smol.ok("/completion", body), smol.ok("/completion", {**body, "n_probs": 3})
+    assert "completion_probabilities" not in plain and got["content"] == plain["content"]
+    probs = got["completion_probabilities"]
+    assert [p["id"] for p in probs] == got["tokens"] and "".join(p["token"] for p in probs) == got["content"]
+    for p in probs:
+        best = [t["logprob"] for t in p["top_logprobs"]]
+        assert len(best) == 3 and best == sorted(best, reverse=True) and best[0] == p["logprob"] <= 0 and p["top_logprobs"][0]["id"] == p["id"]
+        assert bytes(p["bytes"]).decode() == p["token"]
+    chunks = [json.loads(e) for e in smol.stream("/completion", {**body, "n_probs": 3})]
+    assert [c["completion_probabilities"][0] for c in chunks[:-1]] == probs and "completion_probabilities" not in chunks[-1]
+    for more, word in (({"n_probs": 21}, "n_probs"), ({"n_probs": -1}, "n_probs"), ({"post_sampling_probs": True}, "post_sampling_probs")):
+        status, obj = smol.post("/completion", {**body, **more})
+        assert status == 400 and word in obj["error"]["message"]
+
+
+@pytest.mark.parametrize("more,word", [({"functions": [{"name": "f", "parameters": {}}]}, "'tools'"), ({"function_call": "auto"}, "'tool_choice'"),
+                                       ({"messages": [{"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}]}, "'tool_calls'")])
+def test_older_functions_are_refused(smol, more, word):
+    status, obj = smol.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, **more})
+    assert status == 400 and word in obj["error"]["message"], obj
+    assert smol.chat("a", max_tokens=1, functions=None, function_call=None)["choices"]
+
+
 # ---- infill ----------------------------------------------------------------------------------------------------------------
 
 class Renamed(gguf_write.Gguf):

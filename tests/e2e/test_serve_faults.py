@@ -144,6 +144,42 @@ def test_what_is_a_request(server):
     assert ask(server, b"GET /health HTTP/1.0\r\n\r\n")[0] == 200
 
 
+def chunked(*chunks, last=b"0", trailer=b""):
+    """A request by chunks, each with what stands behind its size."""
+    return CHUNKED + b"".join(b"%x%s\r\n%s\r\n" % (len(data), behind, data) for data, behind in chunks) + last + b"\r\n" + trailer + b"\r\n"
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1 << 20], ids=["by bytes", "by sevens", "whole"])
+def test_chunks_with_extensions_and_trailers(server, pieces):
+    """However the network cuts them; semicolons of bodies stay, and the connection goes on with the next request."""
+    text = b'{"content": "a;b;\\r\\n5;c"}'
+    plain = post("/tokenize", text)
+    requests = [chunked((GOOD, b";a=b"), last=b"0;c"), chunked((GOOD[:9], b' ;a="x;y"'), (GOOD[9:], b";b"), trailer=b"A: b\r\nC: 5;d\r\n"),
+                chunked((text[:14], b";x;y"), (text[14:], b"")).replace(b"/v1/completions", b"/tokenize"), plain,
+                chunked((text, b";")).replace(b"/v1/completions", b"/tokenize"), plain.replace(b"Host: x", b"Host: x\r\nConnection: close")]
+    data = b"\r\n" + b"".join(requests)
+    s = server.raw(b"")
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for i in range(0, len(data), pieces):
+        s.sendall(data[i:i + pieces])
+        if pieces == 7:
+            time.sleep(0.001)
+    bodies = [part.partition(b"\r\n\r\n") for part in read_all(s).split(b"HTTP/1.1 ")[1:]]
+    assert [head[:3] for head, _, _ in bodies] == [b"200"] * 6, bodies
+    assert len({body for _, _, body in bodies[2:]}) == 1  # the same tokens each time
+    for bad in (b"zz;a", b"-1;a", b";a", b"fffffffffffffffff;a"):
+        assert ask(server, CHUNKED + bad + b"\r\nabc")[0] in (400, 413)
+
+
+@pytest.mark.parametrize("coding,status", [("gzip", 415), ("br", 415), ("identity, gzip", 415), ("identity", 200), ("Identity", 200)])
+def test_coded_bodies(server, coding, status):
+    got, headers, body, _ = ask(server, post("/v1/completions", GOOD, f"Content-Encoding: {coding}"))
+    assert got == status
+    if status == 415:
+        assert headers["accept-encoding"] == "identity" and coding in json.loads(body)["error"]["message"] and json.loads(body)["error"]["code"] == 415
+    assert ask(server, f"GET /health HTTP/1.1\r\nHost: x\r\nContent-Encoding: {coding}\r\n\r\n".encode())[0] == 200
+
+
 # ---- bodies ------------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/completion", "/tokenize", "/detokenize", "/apply-template"])

@@ -74,8 +74,8 @@ static const char *output;
 static size_t n_output;
 static int32_t n_embd;
 
-serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, ie_error *err) {
-    (void)s;
+serve_stream *serve_submit(serve *s, serve_job *jobs, uint32_t n, serve_excess *excess, ie_error *err) {
+    (void)s, (void)excess;
     serve_stream *st = n <= 64 ? calloc(1, sizeof *st) : NULL;
     if (st) st->n = n;
     for (uint32_t i = 0; i < n; i++) {

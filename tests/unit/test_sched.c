@@ -1,5 +1,5 @@
 /* The server's scheduler without HTTP: batches, cancelling, full queues, failing requests, order of prompts, kept prefixes. On a dense
- * and on a recurrent model, both small and random. Linked with src/serve/sched.c and replies.c alone. */
+ * and on a recurrent model, both small and random. Linked with src/serve/sched*.c and replies.c alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,8 @@ static serve_job job(int32_t s, int32_t n, int32_t max_tokens) {
 
 static serve_stream *submit(serve *s, serve_job *j, uint32_t n) {
     ie_error err;
-    serve_stream *st = serve_submit(s, j, n, &err);
+    serve_excess excess;
+    serve_stream *st = serve_submit(s, j, n, &excess, &err);
     if (!st) fail_msg("%s", err.msg);
     return st;
 }
@@ -276,6 +277,7 @@ static void a_full_queue_refuses(void **state) {
     outcome a[4] = {0};
     serve_event ev;
     ie_error err;
+    serve_excess excess = {0};
     serve_job j = job(0, 5, 400);
     st[0] = submit(&s, &j, 1);
     next(st[0], a, &ev); /* it has its slot */
@@ -284,19 +286,22 @@ static void a_full_queue_refuses(void **state) {
         st[i] = submit(&s, &j, 1);
     }
     j = job(9, 5, 2);
-    assert_null(serve_submit(&s, &j, 1, &err));
+    assert_null(serve_submit(&s, &j, 1, &excess, &err));
     assert_int_equal(err.code, IE_E_FULL);
+    assert_int_equal(excess.n_prompt, 0);
     j = job(9, 512, 2);
-    assert_null(serve_submit(&s, &j, 1, &err));
+    assert_null(serve_submit(&s, &j, 1, &excess, &err));
     assert_int_equal(err.code, IE_E_ARG);
     assert_non_null(strstr(err.msg, "n_prompt_tokens is 512, n_ctx is 512"));
+    assert_int_equal(excess.n_prompt, 512);
+    assert_int_equal(excess.n_ctx, 512);
     serve_cancel(st[0]);
     for (int i = 0; i < 4; i++) finish(st[i], &a[i]);
     assert_int_equal(a[0].failed, IE_E_CANCELLED);
     for (int i = 1; i < 4; i++) assert_int_equal(a[i].n, 2);
     serve_sched_drain(s.sched);
     j = job(9, 5, 2);
-    assert_null(serve_submit(&s, &j, 1, &err));
+    assert_null(serve_submit(&s, &j, 1, &excess, &err));
     assert_int_equal(err.code, IE_E_FULL);
     end(&s);
 }
