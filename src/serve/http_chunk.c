@@ -1,5 +1,6 @@
 #include "http_chunk.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,10 @@ static void pass(http_chunk *c, unsigned char *data, size_t n) {
             end_line(c);
             continue;
         }
-        if (c->state == CHUNK_SIZE && data[i] == ';') data[i] = ' '; /* a size's own digits end there, too: what follows is not read */
+        if (c->state == CHUNK_SIZE && data[i] == ';') {
+            if (!c->n_line || !isxdigit((unsigned char)c->line[0])) c->state = CHUNK_LOST; /* no size: evhttp shall see it */
+            else data[i] = ' ';
+        }
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line++] = (char)data[i];
     }
 }

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from serving import Server, wait_until
+from serving import QWEN35, Server, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "SERVE.md").read_text()
@@ -23,9 +23,11 @@ def examples():
     return ["curl " + c.strip() for c in re.split(r"^curl ", text, flags=re.M) if c.strip()]
 
 
-@pytest.fixture(scope="module")
-def server(ie, smollm2):
-    s = Server(ie, smollm2, "--parallel", 4, "--ctx", 1024)
+@pytest.fixture(scope="module", params=["smollm2", "qwen35"])
+def server(request, ie):
+    if request.param == "qwen35" and not QWEN35.exists():
+        pytest.skip(f"{QWEN35} is missing")
+    s = Server(ie, QWEN35 if request.param == "qwen35" else request.getfixturevalue("smollm2"), "--parallel", 4, "--ctx", 1024)
     yield s
     s.stop()
 

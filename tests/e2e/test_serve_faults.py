@@ -1,6 +1,7 @@
 """ie-serve and what networks do to servers: slow, broken, hostile and vanishing clients. Nothing here may end the server, keep memory,
 or hold up /health, and every answer is JSON. Also run against builds with sanitizers (make asan-serve, tsan-serve)."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import select
@@ -13,7 +14,7 @@ import pytest
 from serving import Server, wait_until
 
 READ_S = 3           # --read-timeout of the server under test
-HEALTH_S = 5         # far above the second that is promised: machines that run tests are busy, sanitizers slow
+HEALTH_S = 1         # what is promised, whatever the load
 GOOD = b'{"prompt":"abc","max_tokens":1}'
 LONG = {"prompt": "abc " * 20, "max_tokens": 400, "ignore_eos": True}
 
@@ -70,10 +71,42 @@ def ask(server, data):
     return int(lines[0].split()[1]), headers, body, closed
 
 
-def healthy(server):
+def health_s(server):
+    """Seconds until /health has answered."""
     began = time.monotonic()
     assert server.get("/health")[0] == 200
-    assert time.monotonic() - began < HEALTH_S
+    return time.monotonic() - began
+
+
+def healthy(server):
+    """In time, or at the second try: a machine that runs tests may stall as a whole."""
+    took = [health_s(server)]
+    if took[0] >= HEALTH_S:
+        took.append(health_s(server))
+    assert took[-1] < HEALTH_S, took
+
+
+@contextlib.contextmanager
+def watched(server):
+    """A thread of its own asks for /health, and for nothing else, as long as the load lasts."""
+    end, asked, failed = threading.Event(), [], []
+
+    def watch():
+        while not end.wait(0.02) and not failed:
+            try:
+                healthy(server)
+                asked.append(1)
+            except (AssertionError, OSError) as e:
+                failed.append(e)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+        wait_until(lambda: asked or failed, "/health has been asked for")
+    finally:
+        end.set()
+        thread.join()
+    assert not failed, failed
 
 
 def idle(server):
@@ -157,7 +190,7 @@ def test_chunks_with_extensions_and_trailers(server, pieces):
     requests = [chunked((GOOD, b";a=b"), last=b"0;c"), chunked((GOOD[:9], b' ;a="x;y"'), (GOOD[9:], b";b"), trailer=b"A: b\r\nC: 5;d\r\n"),
                 chunked((text[:14], b";x;y"), (text[14:], b"")).replace(b"/v1/completions", b"/tokenize"), plain,
                 chunked((text, b";")).replace(b"/v1/completions", b"/tokenize"), plain.replace(b"Host: x", b"Host: x\r\nConnection: close")]
-    data = b"\r\n" + b"".join(requests)
+    data = b"".join(requests)
     s = server.raw(b"")
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for i in range(0, len(data), pieces):
@@ -266,10 +299,9 @@ def test_two_hundred_slow_clients(server):
     feeder.start()
     try:
         wait_until(lambda: descriptors(server) >= before + 190, "the connections are open")  # before may count some that were closing
-        healthy(server)
-        assert server.ok("/v1/completions", json.loads(GOOD))["choices"]
-        wait_until(lambda: descriptors(server) <= before + 1, "all have been closed")
-        healthy(server)
+        with watched(server):
+            assert server.ok("/v1/completions", json.loads(GOOD))["choices"]
+            wait_until(lambda: descriptors(server) <= before + 2, "all have been closed")  # the watcher's own may be open
     finally:
         end.set()
         feeder.join()
@@ -287,12 +319,11 @@ def test_reader_that_stops_reading(server):
         s.connect(("127.0.0.1", server.port))
         s.sendall(post("/v1/completions", body))
         socks.append(s)
-    healthy(server)
-    time.sleep(0.3)
-    healthy(server)
-    for s in socks:
-        s.close()
-    idle(server)
+    with watched(server):
+        time.sleep(0.3)
+        for s in socks:
+            s.close()
+        idle(server)
 
 
 # ---- vanishing clients ----------------------------------------------------------------------------------------------------------------------
@@ -309,11 +340,12 @@ def test_clients_vanish_in_each_phase(server, leave, stream):
     whole = post("/v1/completions", json.dumps({**LONG, "stream": stream, "cache_prompt": False}).encode())
     for cut in [0, 1, 20, whole.index(b"\r\n\r\n") + 2, whole.index(b"\r\n\r\n") + 4, len(whole) - 1]:  # before the request is whole
         leave(server.raw(whole[:cut]))
-    for wait in (0, 0.002, 0.01, 0.05, 0.2):  # in the queue, in the prompt, while tokens come
-        socks = [server.raw(whole) for _ in range(6)]
-        time.sleep(wait)
-        for s in socks:
-            leave(s)
+    with watched(server):
+        for wait in (0, 0.002, 0.01, 0.05, 0.2):  # in the queue, in the prompt, while tokens come
+            socks = [server.raw(whole) for _ in range(6)]
+            time.sleep(wait)
+            for s in socks:
+                leave(s)
     s = server.raw(whole)
     s.recv(1) if stream else time.sleep(0.1)
     leave(s)
@@ -345,9 +377,8 @@ def test_vanishing_is_noticed(ie, tiny, leave, behind):
 
 def test_full_queue(server):
     """More than runs and waits at once: some are served, the others get 503 at once, and /health stays quick."""
-    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+    with watched(server), concurrent.futures.ThreadPoolExecutor(40) as pool:
         jobs = [pool.submit(server.request, "POST", "/v1/completions", {**LONG, "max_tokens": 60}) for _ in range(40)]
-        healthy(server)
         answers = [j.result() for j in jobs]
     statuses = [a[0] for a in answers]
     assert set(statuses) <= {200, 503} and statuses.count(200) >= 4
