@@ -11,7 +11,7 @@
  * Probability of the largest: p = 1 / L, L the sums of exp(x - v) of the shares (one for 1024 logits, at most 64), joined as L = fma(l_k, exp(v_k - v), L) ascending; a
  *   share's sum is 256 partial sums (element mod 256), trees as in sum256.
  * Launch: 256 lanes; part and argmax x = share, y = row; merge y = row.
- * Bytes moved: part 4 n twice (the second time from L2), argmax 4 n twice; merge 512 k.
+ * Bytes moved: part 4 n twice (the second time from L2), argmax 4 n; merge 512 k.
  * LDS: part, merge 10 KB; argmax 0.2 KB. Registers: budgets.txt. */
 #include "gpu.h"
 
@@ -109,9 +109,15 @@ IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     static IE_LDS_VAR uint32_t ids[8], last;
     uint32_t from = ie_wg_x() * a.each, end = a.n - from < a.each ? a.n : from + a.each, row = ie_wg_y(), best = 0xFFFFFFFFu;
     IE_GLOBAL const float *x = a.x + (uint64_t)row * a.x_ld;
-    float v = -__builtin_inff(), p = 0.0f;
-    for (uint32_t i = from + ie_tid(); i < end; i += LANES)
-        if (x[i] > v) v = x[i], best = i;
+    float v = -__builtin_inff(), p = 0.0f, mine[EACH_LANE];
+#pragma unroll
+    for (uint32_t k = 0; k < EACH_LANE; k++) { /* all under way at once */
+        uint32_t i = from + k * LANES + ie_tid();
+        mine[k] = i < end ? x[i] : -__builtin_inff();
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < EACH_LANE; k++)
+        if (mine[k] > v) v = mine[k], best = from + k * LANES + ie_tid();
     float most = ie_wave_max(v);
     best = 0xFFFFFFFFu - ie_wave_maxu(v == most ? 0xFFFFFFFFu - best : 0u);
     if (ie_lane() == 0u) top[ie_wave()] = most, ids[ie_wave()] = best;
@@ -120,7 +126,9 @@ IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     for (uint32_t w = 0u; w < 8u; w++)
         if (better(top[w], ids[w], v, best)) v = top[w], best = ids[w];
     if (v > -__builtin_inff() && v < __builtin_inff())
-        for (uint32_t i = from + ie_tid(); i < end; i += LANES) p += x[i] == x[i] ? ie_exp(x[i] - v) : 0.0f;
+#pragma unroll
+        for (uint32_t k = 0; k < EACH_LANE; k++)
+            if (from + k * LANES < end) p += mine[k] > -__builtin_inff() ? ie_exp(mine[k] - v) : 0.0f;
     p = ie_wave_tree(p);
     if (ie_lane() == 0u) sums[ie_wave()] = p;
     ie_barrier();
@@ -132,15 +140,30 @@ IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
         last = ie_atomic_add(a.count + row, 1u) + 1u == a.shares;
     }
     ie_barrier();
-    if (!last || ie_tid() != 0u) return;
+    if (!last || ie_wave() != 0u) return;
     ie_acquire();
+    /* The shares, two a lane; their sums are added up in ascending order. */
+    float vs[2], ps[2], es[2];
     v = -__builtin_inff(), best = 0xFFFFFFFFu;
-    for (uint32_t k = 0u; k < a.shares; k++)
-        if (better(part[k].v, (uint32_t)part[k].id, v, best)) v = part[k].v, best = (uint32_t)part[k].id;
+#pragma unroll
+    for (uint32_t h = 0u; h < 2u; h++) {
+        uint32_t k = h * 32u + ie_lane();
+        bool is = k < a.shares;
+        vs[h] = is ? part[k].v : -__builtin_inff(), ps[h] = is ? part[k].p : 0.0f;
+        if (is && better(vs[h], (uint32_t)part[k].id, v, best)) v = vs[h], best = (uint32_t)part[k].id;
+    }
+    most = ie_wave_max(v);
+    best = 0xFFFFFFFFu - ie_wave_maxu(v == most ? 0xFFFFFFFFu - best : 0u);
+    v = most;
     float sum = 0.0f;
     bool found = v > -__builtin_inff() && v < __builtin_inff();
-    for (uint32_t k = 0u; k < a.shares && found; k++)
-        if (part[k].v > -__builtin_inff()) sum = ie_fma(part[k].p, ie_exp(part[k].v - v), sum);
+#pragma unroll
+    for (uint32_t h = 0u; h < 2u; h++) es[h] = found && vs[h] > -__builtin_inff() ? ie_exp(vs[h] - v) : 0.0f;
+    for (uint32_t k = 0u; k < a.shares && found; k++) {
+        bool up = k >= 32u;
+        sum = ie_fma(ie_readlanef(up ? ps[1] : ps[0], k % 32u), ie_readlanef(up ? es[1] : es[0], k % 32u), sum);
+    }
+    if (ie_lane() != 0u) return;
     IE_GLOBAL ie_abi_best *to = a.out + row;
     to->v = v, to->id = found ? (int32_t)best : -1;
     to->p = found ? ie_div(1.0f, sum) : 0.0f;

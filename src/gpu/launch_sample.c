@@ -34,6 +34,7 @@ ie_status gpu_launch_topk(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t rows
 
 ie_status gpu_launch_argmax(gpu_ptr logits, uint32_t n, uint32_t ld, uint32_t rows, gpu_ptr work, gpu_ptr out, gpu_launches *l,
                             ie_error *err) {
+    if (!gpu_topk_fits(n, 1)) return ie_fail(err, IE_E_ARG, "sampling: the best of %u logits, allowed are up to %u", n, IE_TOPK_PARTS * IE_TOPK_KEYS);
     ie_abi_argmax a = {.x = logits, .part = work + COUNT_BYTES, .count = work, .out = out, .n = n, .x_ld = ld, .shares = shares_of(n), .each = each_of(n)};
     ie_status st = rows_check(rows, err);
     return st ? st : gpu_add(l, "ie_argmax", a.shares, rows, LANES, &a, sizeof a, err);
