@@ -10,6 +10,7 @@
 #include "ie_math.h"
 
 #define SEGMENT IE_GDN_SEGMENT
+#define AHEAD 8u /* rows */
 #define PENDING IE_LOG_SLOTS
 
 typedef ie_gdn_block gdn_block;
@@ -120,6 +121,12 @@ ie_status cpu_gdn_copy(ie_state *st, uint32_t seq, uint8_t *buf, bool save, ie_e
     return IE_OK;
 }
 
+/* Rows of the step are tens of KB apart, and a head's part of one is a few hundred bytes: no processor foresees the next row, so
+ * it is asked for while one is worked on. */
+static void ask(const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += 16u) __builtin_prefetch(x + i);
+}
+
 /* ---- CONV ----------------------------------------------------------------------------------------------------------- */
 
 /* Channels that a piece owns: up to two stretches (a key head's q and k, or a value head's v). */
@@ -206,6 +213,7 @@ static void conv_block(const cpu_run *r, const ie_op *op, const conv_piece *p, u
     for (uint32_t t = b->n; t-- > 0;) /* backwards: a token's result takes the place of its input, which later ones need */
         for (uint32_t k = 0; k < p->n; k++) {
             const float *x[4];
+            if (t >= 3u + AHEAD) ask(rows + (uint64_t)(t - 3u - AHEAD) * op->src_ld + p->at[k], op->hd);
             for (uint32_t j = 0; j < 4u; j++)
                 x[j] = t + j < 3u ? before[k][t + j] : rows + (uint64_t)(t + j - 3u) * op->src_ld + p->at[k];
             conv_row(r, op, p, k, x, rows + (uint64_t)t * op->src_ld + p->at[k]);
@@ -292,6 +300,12 @@ static void by_segment(const cpu_run *r, const gdn_job *j) {
             // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): rows_of gives rows inside the log or the step
             for (uint32_t t = 0; t < x.n; t++) beta[at + t] = x.beta[t * x.ld], log_decay[at + t] = x.log_decay[t * x.ld];
         }
+        for (uint32_t p = to < j->b->pos ? j->b->pos : to; p < end && p < to + SEGMENT; p++) {
+            ie_gdn_rows x = rows_of(r, j, p, p + 1u);
+            ask(x.q, hd);
+            ask(x.k, hd);
+            ask(x.v, hd);
+        }
         ie_gdn_segment g = {.s = j->s, .q = q, .k = k, .v = v, .beta = beta, .log_decay = log_decay, .out = out,
                             .scratch = log_decay + SEGMENT, .hd = hd, .n = to - from,
                             .first = from >= j->b->pos ? 0 : to <= j->b->pos ? to - from : j->b->pos - from,
@@ -369,6 +383,7 @@ static void finish(cpu_run *r, const gdn_job *j) {
     for (uint32_t i = 0; i < j->b->n; i++) {
         uint32_t t = j->b->t0 + i;
         float buf[IE_GDN_MAX_HD], *row = j->rows + (uint64_t)i * op->src_ld, *y = buf;
+        if (i + AHEAD < j->b->n) ask(row + AHEAD * op->src_ld + z_at, hd);
         if (op->dst != IE_NO_OFF) y = cpu_f32(r, op->dst) + (uint64_t)t * op->dst_ld + op->dst_at + j->head * hd;
         r->cpu->ops->gated_norm(row + v_at, cpu_vec(r, op->vec), row + z_at, hd, op->eps, y);
         if (op->q8 == IE_NO_OFF) continue;

@@ -21,6 +21,10 @@ typedef struct {
     uint32_t nb;
     bool open, close, first; /* the strip begins a segment; ends it; that segment is the row's first */
     bool last;               /* the strip is the row's last */
+    bool put;                /* with `last`: all 16 rows and all tokens of the call exist, and their sums go to y at once */
+    float *y;                /* the first token's first row, as are res and bias (NULL: none) */
+    const float *res, *bias;
+    size_t y_ld, res_ld;
     const uint32_t *x;       /* the first token's first block of this strip */
     uint32_t x_step;         /* words from a block of a token to its next */
     ie_sums *acc, *tot;      /* of the group's first token */
@@ -110,6 +114,27 @@ IE_UNROLL
     }
 }
 
+/* Sums of the last strip to y, as ie_mm_put: from registers, since what has just been stored is not soon read again. */
+IE_VEC void ie_strip_put_y(const ie_strip *p, vf *acc, uint32_t nt, uint32_t at) {
+    if (!p->first) {
+IE_UNROLL
+        for (uint32_t t = 0; t < nt; t++) acc[t] = vf_add(vf_load(&p->tot[t][at]), acc[t]);
+    }
+    if (p->bias) {
+        const vf b = vf_load(p->bias + at);
+IE_UNROLL
+        for (uint32_t t = 0; t < nt; t++) acc[t] = vf_add(acc[t], b);
+    }
+    if (p->res) {
+        const float *res = p->res + at;
+IE_UNROLL
+        for (uint32_t t = 0; t < nt; t++, res += p->res_ld) acc[t] = vf_add(vf_load(res), acc[t]);
+    }
+    float *y = p->y + at;
+IE_UNROLL
+    for (uint32_t t = 0; t < nt; t++, y += p->y_ld) vf_store(y, acc[t]);
+}
+
 IE_VEC void ie_strip_mm(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t nt, const ie_strip *p) {
     for (uint32_t v = 0; v < IE_HV; v++) {
         const uint32_t at = v * IE_VW;
@@ -134,7 +159,9 @@ IE_UNROLL
 #endif
                 acc[t] = ie_block_acc(kind, bias, umax, nt <= 2 ? IE_CHAINS : 1u, &u, x + t * IE_Q8_WORDS, acc[t]);
         }
-        if (!p->close) {
+        if (p->put) {
+            ie_strip_put_y(p, acc, nt, at);
+        } else if (!p->close) {
 IE_UNROLL
             for (uint32_t t = 0; t < nt; t++) vf_store(&p->acc[t][at], acc[t]);
         } else if (p->first) {
@@ -204,13 +231,19 @@ typedef struct {
     ie_sums acc[2][IE_MAX_T], tot[2][IE_MAX_T];
 } ie_gemm_work;
 
-/* Finished sums of tokens [t0, t1), halves [h0, h1) of a tile. Stores wait for lines of y, which lie far apart; a few at a time,
- * between the groups' dots, they do so in the background. */
-static void ie_gemm_put(const ie_mm_args *a, const ie_gemm_work *wk, uint32_t tile, uint32_t h0, uint32_t h1, uint32_t t0, uint32_t t1) {
-    for (uint32_t t = t0; t < t1; t++)
-        for (uint32_t h = h0; h < h1; h++)
-            for (uint32_t v = 0; v < IE_HV; v++)
-                ie_mm_put(a, t, tile * IE_TILE_ROWS + h * IE_MM_ROWS + v * IE_VW, vf_load(&wk->tot[h][t][v * IE_VW]));
+/* The sums of tokens [t, t + n) of one half of a tile, where not all of them exist. */
+static void ie_gemm_put(const ie_mm_args *a, const ie_sums *tot, uint32_t row, uint32_t t, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t v = 0; v < IE_HV; v++) ie_mm_put(a, t + i, row + v * IE_VW, vf_load(&tot[i][v * IE_VW]));
+}
+
+/* Where a half's sums go. */
+static void ie_gemm_y(const ie_mm_args *a, ie_strip *p, uint32_t row, uint32_t t) {
+    p->y = a->y + (size_t)t * a->y_ld + row;
+    p->y_ld = a->y_ld;
+    p->bias = a->bias ? a->bias + row : NULL;
+    p->res = a->res ? a->res + (size_t)t * a->res_ld + row : NULL;
+    p->res_ld = a->res_ld;
 }
 
 /* One strip, all tokens, halves [h0, h1) of the tile. */
@@ -230,11 +263,14 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
                 p->blk = wk->blk[h];
                 p->acc = wk->acc[h] + t0 + i;
                 p->tot = wk->tot[h] + t0 + i;
+                const uint32_t row = tile * IE_TILE_ROWS + h * IE_MM_ROWS, n = left - i < k.nt ? left - i : k.nt;
+                p->put = p->last && n == k.nt && row + IE_MM_ROWS <= a->mat->rows;
+                if (p->put) ie_gemm_y(a, p, row, t0 + i);
                 k.fn(p);
+                if (p->last && !p->put) ie_gemm_put(a, p->tot, row, t0 + i, n);
             }
             i += k.nt;
         }
-        if (p->last) ie_gemm_put(a, wk, tile, h0, h1, t0, t0 + left);
     }
 }
 
