@@ -8,7 +8,6 @@
 #include "cpu.h"
 
 #define SLAB_BYTES (1u << 20) /* of a matrix that a thread fills at a time */
-#define KV_TOUCH (64u << 20) /* bytes of KV pages that a new state has at once, so that a first prompt does not wait for the system; more come as used */
 #define KV_SLACK 64u /* bytes after the pages: vectors of V may reach beyond the last row */
 
 static cpu_backend *of(ie_backend *be) { return (cpu_backend *)(void *)be; }
@@ -124,7 +123,7 @@ static ie_status state_new(ie_backend *be, const ie_state_desc *d, ie_state **ou
         return rc;
     }
     cpu_memory_touch(&st->arena, UINT64_MAX);
-    cpu_memory_touch(&st->kv, KV_TOUCH); /* pages are given out from the first on */
+    cpu_memory_touch(&st->kv, CPU_TOUCH); /* pages are given out from the first on */
     *out = st;
     return IE_OK;
 }

@@ -50,6 +50,9 @@ ie_status cpu_gdn_new(const cpu_backend *cpu, ie_state *st, ie_error *err) {
     if (!rc) rc = cpu_memory_get(&g->s, n * ie_gdn_state_floats(s) * 4u, "recurrent state", err);
     if (!rc) rc = cpu_memory_get(&g->log, n * ie_gdn_log_floats(s) * 4u, "recurrent state", err);
     if (!rc) rc = cpu_memory_get(&g->scratch, ie_pool_threads(cpu->pool) * g->thread_floats * 4u, "recurrent state", err);
+    cpu_memory_touch(&g->s, CPU_TOUCH);
+    cpu_memory_touch(&g->log, CPU_TOUCH);
+    cpu_memory_touch(&g->scratch, CPU_TOUCH);
     return rc;
 }
 
