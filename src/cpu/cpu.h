@@ -157,7 +157,7 @@ ie_status cpu_plan(cpu_run *r, ie_error *err);
 ie_status cpu_memory_get(cpu_memory *m, uint64_t bytes, const char *what, ie_error *err);
 /* Bytes of a pool (KV pages, states of sequences) that a context has at once, so that a first prompt does not wait for the system;
  * more come as they are used. */
-#define CPU_TOUCH (64u << 20)
+#define CPU_TOUCH (16u << 20)
 void cpu_memory_touch(const cpu_memory *m, uint64_t bytes); /* makes the system provide the first `bytes` now, not inside the first step */
 void cpu_memory_put(cpu_memory *m);
 
