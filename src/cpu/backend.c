@@ -209,6 +209,7 @@ static ie_status page_load(ie_backend *be, ie_state *st, uint32_t page, const vo
 static void walk(void *ctx, uint32_t thread) {
     cpu_run *r = ctx;
     ie_pool *pool = r->cpu->pool;
+    ie_pool_way way = {.thread = thread};
     ie_profile *profile = thread == 0 ? r->cpu->profile : NULL;
     ie_run run = {&r->st->d, r->w, r->list, r->first, r->last, r->step};
     if (profile) ie_profile_begin(profile, &run);
@@ -216,8 +217,9 @@ static void walk(void *ctx, uint32_t thread) {
     for (uint32_t i = r->first; i < r->last; i++) {
         const ie_op *op = &r->list->ops[i];
         uint32_t i0, i1, grain, n = cpu_op_pieces(r, op, &grain);
-        while (ie_pool_take(pool, thread, i - r->first + 1u, n, grain, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
-        if (i + 1 < r->last && !r->st->how[i].no_barrier) ie_pool_barrier(pool);
+        ie_pool_phase(&way, n, grain);
+        while (ie_pool_take(pool, &way, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
+        if (i + 1 < r->last && !r->st->how[i].no_barrier) ie_pool_meet(pool, &way);
         if (!profile) continue;
         double now = ie_now();
         ie_profile_op(profile, &run, i, cpu_op_span(r, op).n, r->st->how[i].done ? 0 : now - last);

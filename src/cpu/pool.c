@@ -31,9 +31,12 @@ typedef struct {
 } worker;
 
 struct ie_pool {
-    gate job;     /* counts jobs */
-    gate barrier; /* counts completed barriers */
-    _Alignas(64) _Atomic uint32_t arrived;
+    gate job;  /* counts jobs */
+    gate end;  /* counts jobs that all threads have left */
+    gate meet; /* counts completed meetings */
+    _Alignas(64) _Atomic uint32_t arrived; /* threads at the job's end */
+    _Alignas(64) _Atomic uint64_t done;    /* chunks of the job, as threads report them when they meet */
+    uint32_t met;                          /* meetings before this job */
     _Alignas(64) void (*fn)(void *ctx, uint32_t thread);
     void *ctx;
     bool stop;
@@ -52,23 +55,27 @@ static inline void pause_cpu(void) {
 #endif
 }
 
-/* Waits until g's value differs from old: first spins, then also yields (the thread that is waited for may be queued on
+static inline bool gate_open(gate *g, uint32_t want, memory_order order) {
+    return (int32_t)(atomic_load_explicit(&g->value, order) - want) >= 0;
+}
+
+/* Waits until g's value has come to `want`: first spins, then also yields (the thread that is waited for may be queued on
  * this very core when other programs run), then sleeps. */
-static void gate_wait(gate *g, uint32_t old, double spin) {
+static void gate_wait(gate *g, uint32_t want, double spin) {
     if (spin > 0.0) {
         for (uint32_t i = 0; i < PAUSES; i++) {
-            if (atomic_load_explicit(&g->value, memory_order_acquire) != old) return;
+            if (gate_open(g, want, memory_order_acquire)) return;
             pause_cpu();
         }
         for (double end = ie_now() + spin; ie_now() < end; sched_yield())
             for (uint32_t i = 0; i < 4; i++) {
-                if (atomic_load_explicit(&g->value, memory_order_acquire) != old) return;
+                if (gate_open(g, want, memory_order_acquire)) return;
                 pause_cpu();
             }
     }
     atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->value) == old)
-        syscall(SYS_futex, (uint32_t *)&g->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    for (uint32_t seen; (int32_t)((seen = atomic_load(&g->value)) - want) < 0;)
+        syscall(SYS_futex, (uint32_t *)&g->value, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
@@ -79,34 +86,54 @@ static void gate_advance(gate *g, uint32_t value) {
     if (atomic_load(&g->sleepers)) syscall(SYS_futex, (uint32_t *)&g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void ie_pool_barrier(ie_pool *p) {
+/* The end of a job: every thread has left its function. */
+static void end_job(ie_pool *p) {
     if (p->n == 1) return;
-    uint32_t old = atomic_load_explicit(&p->barrier.value, memory_order_relaxed); /* fixed until this thread arrives */
+    uint32_t want = atomic_load_explicit(&p->end.value, memory_order_relaxed) + 1; /* fixed until this thread arrives */
     if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) + 1 == p->n) {
         atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
-        gate_advance(&p->barrier, old + 1);
+        gate_advance(&p->end, want);
     } else {
-        gate_wait(&p->barrier, old, p->spin);
+        gate_wait(&p->end, want, p->spin);
     }
 }
 
-bool ie_pool_take(ie_pool *p, uint32_t thread, uint32_t phase, uint32_t n, uint32_t grain, uint32_t *i0, uint32_t *i1) {
-    uint64_t chunks = ((uint64_t)n + grain - 1) / grain;
+void ie_pool_phase(ie_pool_way *w, uint32_t n, uint32_t grain) {
+    w->phase++;
+    w->n = n;
+    w->grain = grain;
+    w->chunks = (uint32_t)(((uint64_t)n + grain - 1) / grain);
+    w->all += w->chunks;
+}
+
+/* Whoever reports the last chunk opens the gate: `all` is the same for all threads at a meeting, and nobody begins a chunk behind it before. */
+void ie_pool_meet(ie_pool *p, ie_pool_way *w) {
+    if (p->n == 1 || w->all == w->met) return;
+    uint32_t want = p->met + ++w->meetings;
+    w->met = w->all;
+    if (w->mine && atomic_fetch_add_explicit(&p->done, w->mine, memory_order_acq_rel) + w->mine == w->all) gate_advance(&p->meet, want);
+    else gate_wait(&p->meet, want, p->spin);
+    w->mine = 0;
+}
+
+bool ie_pool_take(ie_pool *p, ie_pool_way *w, uint32_t *i0, uint32_t *i1) {
+    uint64_t chunks = w->chunks;
     for (uint32_t k = 0; k < p->n; k++) { /* own range first, then the neighbours' in turn */
-        uint32_t v = thread + k < p->n ? thread + k : thread + k - p->n;
+        uint32_t v = w->thread + k < p->n ? w->thread + k : w->thread + k - p->n;
         uint32_t begin = (uint32_t)(chunks * v / p->n), end = (uint32_t)(chunks * (v + 1) / p->n);
         if (begin == end) continue;
-        _Atomic uint64_t *w = &p->ranges[v].next;
-        uint64_t seen = atomic_load_explicit(w, memory_order_relaxed);
+        _Atomic uint64_t *next_of = &p->ranges[v].next;
+        uint64_t seen = atomic_load_explicit(next_of, memory_order_relaxed);
         for (;;) {
             uint32_t at = (uint32_t)(seen >> 32);
-            if (at > phase) break; /* others are further on: this range was used up */
-            uint32_t next = at == phase ? (uint32_t)seen : begin;
+            if (at > w->phase) break; /* others are further on: this range was used up */
+            uint32_t next = at == w->phase ? (uint32_t)seen : begin;
             if (next >= end) break;
-            if (atomic_compare_exchange_weak_explicit(w, &seen, (uint64_t)phase << 32 | (next + 1), memory_order_acq_rel,
+            if (atomic_compare_exchange_weak_explicit(next_of, &seen, (uint64_t)w->phase << 32 | (next + 1), memory_order_acq_rel,
                                                       memory_order_relaxed)) {
-                *i0 = next * grain;
-                *i1 = n - *i0 < grain ? n : *i0 + grain;
+                *i0 = next * w->grain;
+                *i1 = w->n - *i0 < w->grain ? w->n : *i0 + w->grain;
+                w->mine++;
                 return true;
             }
         }
@@ -117,22 +144,24 @@ bool ie_pool_take(ie_pool *p, uint32_t thread, uint32_t phase, uint32_t n, uint3
 static void *work(void *arg) {
     worker *w = arg;
     ie_pool *p = w->pool;
-    for (uint32_t seen = 0;; seen++) {
-        gate_wait(&p->job, seen, p->spin);
+    for (uint32_t job = 1;; job++) {
+        gate_wait(&p->job, job, p->spin);
         if (p->stop) return NULL;
         p->fn(p->ctx, w->index);
-        ie_pool_barrier(p);
+        end_job(p);
     }
 }
 
 void ie_pool_run(ie_pool *p, void (*fn)(void *ctx, uint32_t thread), void *ctx) {
     pthread_mutex_lock(&p->turn);
     for (uint32_t i = 0; i < p->n; i++) atomic_store_explicit(&p->ranges[i].next, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->done, 0, memory_order_relaxed);
+    p->met = atomic_load_explicit(&p->meet.value, memory_order_relaxed);
     p->fn = fn;
     p->ctx = ctx;
     if (p->n > 1) gate_advance(&p->job, atomic_load_explicit(&p->job.value, memory_order_relaxed) + 1);
     fn(ctx, 0);
-    ie_pool_barrier(p);
+    end_job(p);
     pthread_mutex_unlock(&p->turn);
 }
 
@@ -145,7 +174,9 @@ typedef struct {
 
 static void for_work(void *arg, uint32_t thread) {
     for_job *j = arg;
-    for (uint32_t i, end; ie_pool_take(j->pool, thread, 1, j->n, 1, &i, &end);) j->fn(j->ctx, i);
+    ie_pool_way w = {.thread = thread};
+    ie_pool_phase(&w, j->n, 1);
+    for (uint32_t i, end; ie_pool_take(j->pool, &w, &i, &end);) j->fn(j->ctx, i);
 }
 
 void ie_pool_for(ie_pool *p, uint32_t n, void (*fn)(void *ctx, uint32_t i), void *ctx) {

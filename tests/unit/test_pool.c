@@ -24,11 +24,14 @@ typedef struct {
 
 static void take_all(void *ctx, uint32_t thread) {
     share *s = ctx;
-    for (uint32_t p = 1; p <= s->phases; p++)
-        for (uint32_t i0, i1; ie_pool_take(s->pool, thread, p, s->n, s->grain, &i0, &i1);) {
+    ie_pool_way w = {.thread = thread};
+    for (uint32_t p = 1; p <= s->phases; p++) {
+        ie_pool_phase(&w, s->n, s->grain);
+        for (uint32_t i0, i1; ie_pool_take(s->pool, &w, &i0, &i1);) {
             if (i0 % s->grain || i1 > s->n || i1 <= i0 || i1 - i0 > s->grain) atomic_fetch_add(&s->bad, 1);
             for (uint32_t i = i0; i < i1 && i < s->n; i++) atomic_fetch_add(&s->hits[(p - 1) * s->n + i], 1);
         }
+    }
 }
 
 static void test_take(void **state) {
@@ -53,14 +56,20 @@ static void test_take(void **state) {
     }
 }
 
-/* Each round writes what the next reads, by another thread's share; only the barrier stands between. */
+/* Each round writes what the next reads, by another thread's share; only the meeting stands between. */
 static void relay(void *ctx, uint32_t thread) {
     share *s = ctx;
+    ie_pool_way w = {.thread = thread};
     for (uint32_t p = 1; p <= s->phases; p++) {
-        for (uint32_t i0, i1; ie_pool_take(s->pool, thread, p, s->n, s->grain, &i0, &i1);)
+        if (p % 7 == 0) { /* a phase without pieces, and its meeting */
+            ie_pool_phase(&w, 0, 1);
+            ie_pool_meet(s->pool, &w);
+        }
+        ie_pool_phase(&w, s->n, s->grain);
+        for (uint32_t i0, i1; ie_pool_take(s->pool, &w, &i0, &i1);)
             for (uint32_t i = i0; i < i1; i++)
                 s->plain[p * s->n + i] = s->plain[(p - 1) * s->n + (i + 1) % s->n] + s->plain[(p - 1) * s->n + (i + s->n / 2) % s->n];
-        ie_pool_barrier(s->pool);
+        ie_pool_meet(s->pool, &w);
     }
 }
 
@@ -76,6 +85,47 @@ static void test_barrier(void **state) {
         if (t == 0) memcpy(want, s.plain, (ROUNDS + 1) * N * sizeof *want);
         assert_memory_equal(want, s.plain, (ROUNDS + 1) * N * sizeof *want);
         free(s.plain);
+        ie_pool_free(p);
+    }
+    free(want);
+}
+
+/* The last thread does nothing before the others are through all phases: they wait for pieces, not for threads. */
+typedef struct {
+    share s;
+    uint32_t last;
+    _Atomic uint32_t through;
+    _Atomic bool late;
+} tardy;
+
+static void relay_late(void *ctx, uint32_t thread) {
+    tardy *t = ctx;
+    double end = ie_now() + 20;
+    while (thread == t->last && atomic_load(&t->through) < t->last)
+        if (ie_now() > end) {
+            atomic_store(&t->late, true);
+            break;
+        }
+    relay(&t->s, thread);
+    atomic_fetch_add(&t->through, 1);
+}
+
+static void test_late_thread(void **state) {
+    (void)state;
+    enum { N = 37, ROUNDS = 50 };
+    uint32_t *want = calloc((ROUNDS + 1) * N, sizeof *want);
+    for (size_t t = 0; t < 4; t++) {
+        ie_pool *p = ie_pool_new(sizes[t], NULL);
+        tardy x = {.s = {.pool = p, .n = N, .grain = 3, .phases = ROUNDS, .plain = calloc((ROUNDS + 1) * N, sizeof(uint32_t))}, .last = sizes[t] - 1};
+        for (int job = 0; job < 3; job++) {
+            for (uint32_t i = 0; i < N; i++) x.s.plain[i] = i * i + 1;
+            x.through = 0;
+            ie_pool_run(p, relay_late, &x);
+            assert_false(x.late);
+            if (t == 0) memcpy(want, x.s.plain, (ROUNDS + 1) * N * sizeof *want);
+            assert_memory_equal(want, x.s.plain, (ROUNDS + 1) * N * sizeof *want);
+        }
+        free(x.s.plain);
         ie_pool_free(p);
     }
     free(want);
@@ -112,10 +162,14 @@ static void test_callers(void **state) {
     ie_pool_free(p);
 }
 
-/* A thousand barriers of many threads on few cores must not each cost a time slice. */
-static void barriers(void *ctx, uint32_t thread) {
-    (void)thread;
-    for (int i = 0; i < 1000; i++) ie_pool_barrier(ctx);
+/* A thousand meetings of many threads on few cores must not each cost a time slice. */
+static void meetings(void *ctx, uint32_t thread) {
+    ie_pool_way w = {.thread = thread};
+    for (int i = 0; i < 1000; i++) {
+        ie_pool_phase(&w, ie_pool_threads(ctx), 1);
+        for (uint32_t i0, i1; ie_pool_take(ctx, &w, &i0, &i1);) {}
+        ie_pool_meet(ctx, &w);
+    }
 }
 
 static void test_many_threads(void **state) {
@@ -123,7 +177,7 @@ static void test_many_threads(void **state) {
     ie_pool *p = ie_pool_new(ie_cores_available() * 3 + 1, NULL);
     assert_non_null(p);
     double t = ie_now();
-    ie_pool_run(p, barriers, p);
+    ie_pool_run(p, meetings, p);
     assert_true(ie_now() - t < 2.0);
     ie_pool_free(p);
 }
@@ -143,7 +197,7 @@ static void test_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_take),    cmocka_unit_test(test_barrier),      cmocka_unit_test(test_callers),
-        cmocka_unit_test(test_limits),  cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_late_thread), cmocka_unit_test(test_limits),  cmocka_unit_test(test_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
