@@ -25,6 +25,11 @@ ifneq ($(SANITIZE),)
 ALL_CFLAGS += $(if $(IS_CLANG),,-fno-var-tracking-assignments)
 endif
 LIBS    := -ljansson -lpcre2-8 -lm -ldl -pthread
+# A program's libraries: $(1), where all their archives are there (Debian, Ubuntu), so that one file can be copied to another machine; else, and
+# with STATIC=0, the shared ones $(2).
+STATIC  ?= 1
+no_archive = $(filter-out /%,$(foreach l,$(1),$(shell $(CC) -print-file-name=lib$(l).a)))
+linked   = $(if $(filter-out 1,$(STATIC))$(call no_archive,$(1)),$(2:%=-l%),$(1:%=-l:lib%.a)) -lm -ldl -pthread
 
 AVX512  := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
 AVX2    := -mavx2 -mfma -mf16c -mbmi2
@@ -64,10 +69,10 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c)
 all: $(BUILD)/ie-run $(BUILD)/ie-serve
 
 $(BUILD)/ie-run: $(APP_OBJ) $(BUILD)/libie.a
-	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS) -ledit
+	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(call linked,edit tinfo bsd md jansson pcre2-8,edit jansson pcre2-8)
 
 $(BUILD)/ie-serve: $(SERVE_OBJ) $(BUILD)/libie.a
-	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ -levent -levent_pthreads $(LIBS)
+	$(call say,LINK)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(call linked,event_pthreads event jansson pcre2-8,event_pthreads event jansson pcre2-8)
 
 $(BUILD)/libie.a: $(LIB_OBJ)
 	@rm -f $@

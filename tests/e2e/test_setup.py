@@ -90,3 +90,13 @@ def test_a_build_without_kernels(ie, tiny, tmp_path):
     r = ie.run(model, "--tokens", "1,2", "-n", 1, program=program, env=env)
     assert "on the CPU: no GPU can be used, ie-run --list-devices says why" in r.stderr
     ie.run(model, "--tokens", "1,2", "-n", 1, "--backend", "hip", "--hsaco", BUILD / "ie_kernels.hsaco", program=program, env=env)
+
+
+@pytest.mark.parametrize("program", ["ie-run", "ie-serve"])
+def test_one_file_is_enough(program):
+    """A copied program needs the C library and nothing else."""
+    if not shutil.which("dpkg-query"):
+        pytest.skip("archives of the libraries are known to be there on Debian and Ubuntu only")
+    needs = re.findall(r"^\s*(\S+) ", subprocess.run(["ldd", BUILD / program], capture_output=True, text=True, check=True).stdout, re.M)
+    extra = [n for n in needs if not re.match(r"linux-vdso|lib[cm]\.so|/lib64/ld-linux|libasan|libubsan|libgcc_s|libstdc", n)]
+    assert not extra, extra
