@@ -495,6 +495,31 @@ static inline uint32_t ie_wave_seg(uint32_t nseg, uint32_t part, uint32_t waves)
     ensures \result == (tiles * waves + 7) / 8; */
 static inline uint32_t ie_wg_count(uint32_t tiles, uint32_t waves) { return waves == 4u ? (tiles + 1u) / 2u : tiles; }
 
+/* Streaming launches (kernels/gemv_stream.c): workgroup wg of `step`, 8 or 16 waves, takes the tiles wg, wg + step, ... The tile
+ * after one of its own. */
+#define IE_STREAM_WAVES 16u /* at most */
+/*@ requires tile < IE_MAX_ROWS / 32 && step <= IE_MAX_ROWS / 32;
+    assigns \nothing;
+    ensures \result == tile + step; */
+static inline uint32_t ie_stream_next(uint32_t tile, uint32_t step) { return tile + step; }
+/* First of wave i's of n segments; i = waves gives n. */
+/*@ requires n <= IE_MAX_SEGS && (waves == 8 || waves == 16) && i <= waves;
+    assigns \nothing;
+    ensures \result == n * i / waves; */
+static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
+    return waves == IE_STREAM_WAVES ? ie_share(n, i, IE_STREAM_WAVES) : ie_share(n, i, IE_WG_WAVES);
+}
+/* Waves take turns: whose turn the i-th is. */
+/*@ requires waves == 8 || waves == 16;
+    assigns \nothing;
+    ensures \result == i % waves; */
+static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
+/* The place after `at` in a ring of n. */
+/*@ requires at < n;
+    assigns \nothing;
+    ensures \result == (at + 1 == n ? 0 : at + 1); */
+static inline uint32_t ie_ring_next(uint32_t at, uint32_t n) { return at + 1u == n ? 0u : at + 1u; }
+
 /* ---- Q8 activations --------------------------------------------------------------------------------------------- */
 
 /* One block is 16 words (64 bytes): 8 words of 32 int8, then */

@@ -199,23 +199,41 @@ typedef struct {
 } ie_gpu_format;
 /*@ predicate ie_gpu_format_in(ie_gpu_format f) = f.n0 <= 8 && f.n1 <= 16 && 2 <= f.per <= 32; */
 
-/* Units of a row; blocks of unit u. */
+/* Units of a row. */
 /*@ requires nblk <= IE_MAX_K / 32;
     assigns \nothing;
     ensures \result == (nblk + 7) / 8; */
 static inline uint32_t ie_gpu_units(uint32_t nblk) { return (nblk + IE_GPU_UNIT - 1u) / IE_GPU_UNIT; }
+/* First unit of segment s of a row's sum; s = segments gives the units. */
+/*@ requires 1 <= nblk <= IE_MAX_K / 32 && s <= IE_MAX_SEGS + 1;
+    assigns \nothing;
+    ensures \result == (\min(nblk, s * ((nblk + 7) / 8) / \min((nblk + 7) / 8, 16) * 8) + 7) / 8; */
+static inline uint32_t ie_seg_unit(uint32_t s, uint32_t nblk) { return ie_gpu_units(ie_seg_begin(s, nblk)); }
+/* Blocks of unit u. */
 /*@ requires u * 8 < nblk <= IE_MAX_K / 32;
     assigns \nothing;
     ensures \result == \min(8, nblk - u * 8); */
 static inline uint32_t ie_gpu_unit_blocks(uint32_t u, uint32_t nblk) {
     return nblk - u * IE_GPU_UNIT < IE_GPU_UNIT ? nblk - u * IE_GPU_UNIT : IE_GPU_UNIT;
 }
-/* Words of a whole unit: from unit to unit. Words of all units of a tile: behind them are the half-words apart. Words of a
- * tile. */
+/* Words of a whole unit: from unit to unit. */
 /*@ requires ie_gpu_format_in(f);
     assigns \nothing;
     ensures \result == 32 * (f.n0 + f.n1 + 8 * f.per); */
 static inline uint32_t ie_gpu_unit_words(ie_gpu_format f) { return IE_TILE_ROWS * (f.n0 + f.n1 + IE_GPU_UNIT * f.per); }
+/* Words of a unit of nb blocks; of a place for a whole unit with its half-words apart behind it (kernels/gemv_stream.c). */
+/*@ requires ie_gpu_format_in(f) && nb <= 8;
+    assigns \nothing;
+    ensures \result == 32 * (f.n0 + f.n1 + nb * f.per); */
+static inline uint32_t ie_gpu_part_words(ie_gpu_format f, uint32_t nb) {
+    //@ assert nb * f.per <= 8 * f.per;
+    return IE_TILE_ROWS * (f.n0 + f.n1 + nb * f.per);
+}
+/*@ requires ie_gpu_format_in(f);
+    assigns \nothing;
+    ensures \result == 32 * (f.n0 + f.n1 + 8 * f.per) + (f.apart != 0 ? 16 : 0); */
+static inline uint32_t ie_gpu_place_words(ie_gpu_format f) { return ie_gpu_unit_words(f) + (f.apart != 0u ? IE_TILE_ROWS / 2u : 0u); }
+/* Words of all units of a tile: behind them are the half-words apart. Words of a tile. */
 /*@ requires ie_gpu_format_in(f) && nblk <= IE_MAX_K / 32;
     assigns \nothing;
     ensures \result == (nblk + 7) / 8 * (32 * (f.n0 + f.n1)) + nblk * (32 * f.per);

@@ -11,8 +11,7 @@
 #include "gpu.h"
 
 #if IE_COPIES
-#define RING_MAX 8u      /* units */
-#define STREAM_WAVES 16u /* at most */
+#define RING_MAX 8u /* units */
 
 typedef struct {
     uint32_t i0, i1, seg; /* the wave's units of a tile, its first segment */
@@ -22,36 +21,30 @@ typedef struct {
     IE_LDS uint64_t *arrived; /* of each place */
 } stream;
 
-IE_INLINE uint32_t ring_words(ie_gpu_format f) { return ie_gpu_unit_words(f) + (f.apart ? IE_TILE_ROWS / 2u : 0u); }
-
-IE_INLINE uint32_t stream_share(const ie_abi_gemv *a, uint32_t nseg, uint32_t wave) {
-    return a->waves == STREAM_WAVES ? ie_share(nseg, wave, STREAM_WAVES) : ie_share(nseg, wave, IE_WG_WAVES);
-}
-
 /* Asks for the next unit, if there is one. */
 IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_gemv *a, stream *s) {
     uint32_t tiles = ie_ntiles(a->rows);
     if (s->tile >= tiles) return;
     if (ie_lane() == 0u) {
         words tile = a->w + (uint64_t)s->tile * ie_gpu_tile_words(f, a->nblk);
-        uint32_t bytes = 4u * (IE_TILE_ROWS * (f.n0 + f.n1) + ie_tile_words(ie_gpu_unit_blocks(s->i, a->nblk), IE_TILE_ROWS * f.per));
-        IE_LDS uint32_t *to = s->ring + s->to * ring_words(f);
+        uint32_t bytes = 4u * ie_gpu_part_words(f, ie_gpu_unit_blocks(s->i, a->nblk));
+        IE_LDS uint32_t *to = s->ring + s->to * ie_gpu_place_words(f);
         IE_LDS uint64_t *arrived = s->arrived + s->to;
         ie_arrive_expect(arrived, bytes + (f.apart ? 2u * IE_TILE_ROWS : 0u));
         ie_copy(to, tile + ie_tile_words(s->i, ie_gpu_unit_words(f)), bytes, arrived);
         if (f.apart)
-            ie_copy(to + ie_gpu_unit_words(f), tile + ie_gpu_units_words(f, a->nblk) + IE_TILE_ROWS / 2u * s->i, 2u * IE_TILE_ROWS, arrived);
+            ie_copy(to + ie_gpu_unit_words(f), (IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, a->nblk)) + ie_gpu_apart(s->i, 0u), 2u * IE_TILE_ROWS, arrived);
     }
-    s->to = s->to + 1u == a->ahead ? 0u : s->to + 1u;
-    if (++s->i == s->i1) s->i = s->i0, s->tile += a->step;
+    s->to = ie_ring_next(s->to, a->ahead);
+    if (++s->i == s->i1) s->i = s->i0, s->tile = ie_stream_next(s->tile, a->step);
 }
 
 IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
-    uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = stream_share(a, nseg, wave + 1u);
-    stream s = {.seg = stream_share(a, nseg, wave), .tile = ie_wg_x()};
-    s.i0 = s.i = ie_seg_begin(s.seg, a->nblk) / IE_GPU_UNIT, s.i1 = ie_gpu_units(ie_seg_begin(seg1, a->nblk));
-    s.ring = rings + wave * a->ahead * ring_words(f), s.arrived = arrived + wave * RING_MAX;
-    if (s.seg == seg1) s.i1 = s.i0, s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
+    uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = ie_stream_seg(nseg, wave + 1u, a->waves);
+    stream s = {.seg = ie_stream_seg(nseg, wave, a->waves), .tile = ie_wg_x()};
+    s.i0 = s.i = ie_seg_unit(s.seg, a->nblk), s.i1 = ie_seg_unit(seg1, a->nblk);
+    s.ring = rings + wave * a->ahead * ie_gpu_place_words(f), s.arrived = arrived + wave * RING_MAX;
+    if (s.i0 == s.i1) s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
     if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane());
     ie_arrive_ready();
     ie_wave_sync();
@@ -99,7 +92,7 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
 #define GEMV_STREAM(F, KIND, BIAS, ROW) \
     IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_gemv a) { \
         static IE_LDS_VAR float sums[2u * IE_MAX_SEGS * 32u]; \
-        static IE_LDS_VAR uint64_t arrived[STREAM_WAVES * RING_MAX], x_arrived; \
+        static IE_LDS_VAR uint64_t arrived[IE_STREAM_WAVES * RING_MAX], x_arrived; \
         IE_LDS uint32_t *x = ie_lds_more; \
         const uint32_t nblk = a.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.rows); \
         ie_dep_go(); \
@@ -113,16 +106,16 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
         } \
         ie_arrive_wait(&x_arrived, 0u); \
         uint32_t place = 0u, phase = 0u; \
-        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile += a.step, k++) { \
+        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile = ie_stream_next(tile, a.step), k++) { \
             IE_LDS float *to = sums + k % 2u * IE_MAX_SEGS * 32u + r; \
             const uint32_t row = tile * IE_TILE_ROWS + r; \
-            const bool mine = (k & (a.waves - 1u)) == ie_wave(); \
-            uint32_t seg = s.seg, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
+            const bool mine = ie_wave_turn(k, a.waves) == ie_wave(); \
+            uint32_t seg = s.seg, end = ie_seg_unit(seg + 1u, nblk); \
             float acc = 0.0f; \
             ends e = {0.0f, 0.0f}; \
             if (mine) e = ends_of(&a, row, 0u); \
             for (uint32_t i = s.i0; i < s.i1; i++) { \
-                const IE_LDS uint32_t *at = s.ring + place * ring_words(ROW); \
+                const IE_LDS uint32_t *at = s.ring + place * ie_gpu_place_words(ROW); \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
                 unit u; \
                 ie_arrive_wait(s.arrived + place, phase); \
@@ -135,11 +128,11 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
                 } \
                 if (i + 1u == end) { \
                     to[seg * 32u] = acc, acc = 0.0f; \
-                    seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
+                    seg++, end = ie_seg_unit(seg + 1u, nblk); \
                 } \
                 ie_wave_sync(); /* all lanes have read it */ \
                 stream_ask(ROW, &a, &s); \
-                if (++place == a.ahead) place = 0u, phase ^= 1u; \
+                place = ie_ring_next(place, a.ahead), phase ^= place == 0u; \
             } \
             ie_barrier(); \
             if (mine) put(&a, row, 0u, seg_sum(to, 32u, nseg), e); \

@@ -135,13 +135,14 @@ static inline int law_grid_pad(uint32_t groups) {
     return n >= groups && (n < 253u || n > 256u) && (n == groups || (n == 257u && n - groups <= 4u));
 }
 /* Numbers that results, files and kernels rest on: frozen. */
-#define LAW_CONSTANTS 16u
+#define LAW_CONSTANTS 17u
 static inline int law_constants(uint32_t i) {
     static const uint32_t is[LAW_CONSTANTS][2] = {
         {IE_TILE_ROWS, 32u}, {IE_BLOCK, 32u},    {IE_MAX_K, 65536u},  {IE_MAX_ROWS, 2097152u}, {IE_MAX_T, 512u},
         {IE_DECODE_T, 16u},  {IE_PAGE, 32u},     {IE_FOLD_PAGES, 8u}, {IE_MAX_SEGS, 16u},      {IE_Q8_NHI, 12u},
         {IE_LOG_SLOTS, 32u}, {IE_PLAN_UNIT, 256u}, {IE_PLAN_MAX_BUFS, 65536u},
-        {IE_LOG_TAPS, 4u},   {IE_WG_WAVES, 8u},  {IE_GPU_UNIT, 8u}};
+        {IE_LOG_TAPS, 4u},   {IE_WG_WAVES, 8u},  {IE_GPU_UNIT, 8u},
+        {IE_STREAM_WAVES, 16u}};
     if (i >= LAW_CONSTANTS) return LAW_OUT;
     return is[i][0] == is[i][1];
 }
@@ -193,6 +194,28 @@ static inline int law_wave_tile(uint32_t tiles, uint32_t waves, uint32_t tile, u
     int is = wg * per + slot == tile && mine == part;
     if (need == 0u || (need - 1u) * per >= tiles) return LAW_BROKEN;
     return slot < per && mine < waves && owner < grid && as < IE_WG_WAVES && is == (wg == owner && wave == as);
+}
+/* Streaming launches: a workgroup begins at the tile that is its number, tile wg + k * step is its k-th, and no other's. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_stream_tiles(uint32_t step, uint32_t tile) {
+    if (tile >= IE_MAX_ROWS / 32u || step == 0u || step > IE_MAX_ROWS / 32u) return LAW_OUT;
+    uint32_t wg = tile % step, k = tile / step, next = ie_stream_next(tile, step);
+    //@ assert tile == k * step + wg;
+    //@ assert next == (k + 1) * step + wg;
+    return next % step == wg && next / step == k + 1u && (k != 0u || tile == wg);
+}
+/* Waves that take turns: each has one of as many turns as there are waves. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_wave_turn(uint32_t waves, uint32_t i, uint32_t d) {
+    if ((waves != 8u && waves != 16u) || i >= 0x80000000u || d >= waves) return LAW_OUT;
+    uint32_t a = ie_wave_turn(i, waves), b = ie_wave_turn(i + d, waves);
+    return a < waves && b < waves && (a == b) == (d == 0u);
+}
+/* A ring of n places, gone round: after `at` comes the next number mod n. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_ring_next(uint32_t at, uint32_t n) {
+    if (at >= n) return LAW_OUT;
+    return ie_ring_next(at, n) < n && ie_ring_next(at, n) == ((uint64_t)at + 1u) % n;
 }
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_share_ok(uint32_t n, uint32_t parts) {

@@ -129,6 +129,20 @@ static inline int law_gpu_units(uint32_t nblk, uint32_t b, uint32_t u) {
     uint32_t n = ie_gpu_unit_blocks(u, nblk), inside = b >= u * IE_GPU_UNIT && b < u * IE_GPU_UNIT + n;
     return n >= 1u && n <= IE_GPU_UNIT && b / IE_GPU_UNIT < ie_gpu_units(nblk) && inside == (b / IE_GPU_UNIT == u);
 }
+/* Streaming: every unit of a row belongs to exactly one of the waves that share out its segments, with all of its blocks and no
+ * other segment's; nothing is asked for behind the row. */
+static inline int law_stream_units(uint32_t nblk, uint32_t waves, uint32_t b) {
+    if (nblk > IE_MAX_K / IE_BLOCK || (waves != 8u && waves != 16u) || b >= nblk) return LAW_OUT;
+    uint32_t n = ie_nseg(nblk), u = b / 8u, count = 0u;
+    for (uint32_t v = 0u; v < 16u; v++) {
+        if (v >= waves) break;
+        uint32_t s = ie_stream_seg(n, v, waves), e = ie_stream_seg(n, v + 1u, waves);
+        uint32_t takes = ie_seg_unit(s, nblk) <= u && u < ie_seg_unit(e, nblk);
+        if (takes != (ie_seg_begin(s, nblk) <= b && b < ie_seg_begin(e, nblk))) return LAW_BROKEN;
+        count += takes;
+    }
+    return count == 1u && ie_seg_unit(n, nblk) == ie_gpu_units(nblk);
+}
 /* Units follow each other without a gap, the half-words apart come behind the last, nothing reaches beyond the tile, and the
  * tile ends with the 128 bytes that the last of them needs. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
@@ -147,6 +161,7 @@ static inline int law_gpu_tile(uint32_t n0, uint32_t n1, uint32_t per, uint32_t 
     //@ assert u == last ==> nblk * (32 * per) == u * 8 * (32 * per) + nb * (32 * per);
     //@ assert u == last ==> (nblk + 7) / 8 == u + 1;
     //@ assert u == last ==> (nblk + 7) / 8 * (32 * (n0 + n1)) == u * (32 * (n0 + n1)) + 32 * (n0 + n1);
+    if (ie_gpu_part_words(f, nb) != size || ie_gpu_place_words(f) != unit + 16u * apart || size > unit) return LAW_BROKEN;
     if (u < last ? size != unit : at + size != units) return LAW_BROKEN;
     if (apart == 0u) return units == tile;
     uint32_t room = tile - units, halves = 32u * (last + 1u);

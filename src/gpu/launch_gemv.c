@@ -4,7 +4,6 @@
 #include "ie_layout.h"
 
 #define RESIDENT 24u /* waves of a matrix kernel that a unit holds, about */
-#define STREAM_WAVES 16u
 #define STREAM_BYTES (64u << 20) /* from there on always; smaller ones where each wave has a segment and most of the card's units a tile */
 #define STREAM_RING 8u  /* units, at most */
 #define STREAM_LDS 6144u /* what the kernel declares, and what the card keeps for itself of a workgroup's */
@@ -66,8 +65,8 @@ static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gem
 /* gemv_stream.c: rings as long as LDS allows. False: the matrix is not for it. */
 static bool stream_fits(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a, uint32_t *lds) {
     const ie_gpu_format f = gpu_format_of(m->fmt);
-    a->waves = ie_ntiles(m->rows) <= r->card->units ? STREAM_WAVES : IE_WG_WAVES; /* a tile a workgroup: it ends sooner with more */
-    uint32_t x = a->nblk * IE_Q8_WORDS * 4u, ring = a->waves * 4u * (ie_gpu_unit_words(f) + (f.apart ? IE_TILE_ROWS / 2u : 0u));
+    a->waves = ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; /* a tile a workgroup: it ends sooner with more */
+    uint32_t x = a->nblk * IE_Q8_WORDS * 4u, ring = a->waves * 4u * ie_gpu_place_words(f);
     bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && ie_ntiles(m->rows) * 4u >= r->card->units * 3u;
     if (!r->card->copies || m->fmt->dot == IE_FLOAT || (!long_rows && m->bytes < STREAM_BYTES) || x + STREAM_LDS + ring > r->card->lds_per_group) return false;
     a->ahead = (r->card->lds_per_group - x - STREAM_LDS) / ring;

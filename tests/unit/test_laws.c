@@ -38,6 +38,7 @@
     X(source_arrays, (v[0], v[1]), 0, LAW_SOURCES - 1u, 209)                                                           \
     X(source_row, (v[0], v[3] ? v[1] : (v[1] + 255u) / 256u * 256u, v[2]), 0, LAW_SOURCES + 1u, K, NBLK - 1u, 1)       \
     X(gpu_units, (v[0], v[1], v[2]), 0, NBLK, NBLK - 1u, NBLK / 8u - 1u)                                               \
+    X(stream_units, (v[0], v[1] * 8u + 8u, v[2]), 0, NBLK, 1, NBLK - 1u)                                               \
     X(gpu_tile, (v[0], v[1], v[2], v[3], v[4], v[5], v[6]), 0, 8, 16, 32, 1, NBLK, NBLK / 8u - 1u, 31)                 \
     X(gpu_bytes, (v[0]), 0, LAW_GPU_COUNT - 1u)                                                                        \
     X(gpu_at, (v[0], v[1], v[2], v[3], v[5], v[4], v[6], v[7]), 0, LAW_GPU_COUNT - 1u, 8, 2, 255, 2, 31, 255, 31)      \
@@ -95,6 +96,9 @@
     X(wave_cover, (v[0], v[1] * 4u + 4u, v[2]), 0, IE_MAX_SEGS, 1, IE_MAX_SEGS - 1u)                                   \
     X(wave_tile, (v[0], v[1] * 4u + 4u, v[2], v[3], v[6] < 4u ? v[2] / (2u - v[1]) + v[6] : v[4], v[5]), 0, TILES, 1,  \
       TILES - 1u, 7, TILES, 7, 7)                                                                                      \
+    X(stream_tiles, (v[0], v[1]), 0, TILES, TILES - 1u)                                                                \
+    X(wave_turn, (v[0] * 8u + 8u, v[1], v[2]), 0, 1, POS, 15)                                                          \
+    X(ring_next, (v[0], v[1]), 0, ANY, ANY)                                                                            \
     X(share_ok, (edge(v[2], v[1], v[0]), v[1]), 0, ANY, ANY, 2)                                                        \
     X(share, (v[0], v[1], v[2]), 0, ANY, 65536, 65535)                                                                 \
     X(tok_groups, (v[0], v[1], v[2]), 0, IE_MAX_T, IE_MAX_T, IE_MAX_T - 1u)                                            \
