@@ -123,9 +123,9 @@ IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, con
     }
     const float *end = e + i1; /* pointers, so that the loop computes no 32-bit indices */
     e += i0;
-    if (next) next += (size_t)i0 * hdp;
+    const uint16_t *ahead = next ? next + (size_t)i0 * hdp : NULL;
     for (v += (size_t)i0 * hdp; e < end; e++, v += hdp) {
-        if (next) fetch(next, nv * IE_VW * 2u), next += hdp;
+        if (ahead) fetch(ahead, nv * IE_VW * 2u), ahead += hdp;
         vf w[VQ];
 #pragma GCC unroll 3
         for (size_t j = 0; j < n; j++) w[j] = vf_set1(e[j * IE_PAGE]);
