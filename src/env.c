@@ -33,7 +33,8 @@ static const env_row rows[IE_ENV_COUNT] = {
                      "GPU: attention kernels, all of equal bits. old: one workgroup a head; split: never share keys and values between "
                      "heads; check: run old and new, the largest relative difference is printed with the figures at the end."},
     [IE_ENV_ATTN_KV_MIN] = {"IE_ATTN_KV_MIN", V_COUNT, "0..131072", "768",
-                            "GPU: positions beyond which heads and tokens share keys and values (ie_attn_kv), in steps of 256."},
+                            "GPU: positions beyond which heads and tokens share keys and values (ie_attn_kv), in steps of 256. A single token does so only "
+                            "where this is set (AMD)."},
     [IE_ENV_ATTN_SPW] = {"IE_ATTN_SPW", V_COUNT, "0..512", "0",
                          "GPU: parts of 256 positions that a workgroup of ie_attn_kv takes. Default: as many as leave about 128 workgroups."},
     [IE_ENV_GDN_CHUNK] = {"IE_GDN_CHUNK", V_SWITCH, "0|1", "1",

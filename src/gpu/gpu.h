@@ -52,6 +52,7 @@ typedef struct {
     gpu_attn_mode mode;
     uint32_t kv_min; /* ie_attn_kv from more than so many positions on, in steps of 256 */
     uint32_t spw;    /* its partials a workgroup; 0: about 128 workgroups */
+    bool one_splits; /* a single token never takes it: heads that share keys are few enough for the caches (docs/PERFORMANCE.md) */
 } gpu_attn_choice;
 void gpu_attn_choice_read(gpu_attn_choice *c); /* IE_ATTN, IE_ATTN_KV_MIN, IE_ATTN_SPW */
 

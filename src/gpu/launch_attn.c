@@ -15,7 +15,7 @@ _Static_assert(IE_ABI_T * MAX_HEADS <= 0xFFFFFFFFu / MAX_HEADS, "ie_div_inv: (to
 #define CHECK_AT (COUNT_AT + IE_ABI_T * MAX_HEADS * 4u)
 #define CHECK_BYTES (IE_ABI_T * IE_MAX_K * 4u) /* of a result: rows of at most IE_MAX_K floats */
 
-static const gpu_attn_choice defaults = {GPU_ATTN_AUTO, 768, 0};
+static const gpu_attn_choice defaults = {GPU_ATTN_AUTO, 768, 0, true};
 
 void gpu_attn_choice_read(gpu_attn_choice *c) {
     static const struct {
@@ -27,6 +27,7 @@ void gpu_attn_choice_read(gpu_attn_choice *c) {
     for (size_t i = 0; v && i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(v, modes[i].name)) c->mode = modes[i].mode;
     c->kv_min = ie_env_count(IE_ENV_ATTN_KV_MIN);
+    c->one_splits = !ie_env_text(IE_ENV_ATTN_KV_MIN);
     c->spw = ie_env_count(IE_ENV_ATTN_SPW);
 }
 
@@ -128,7 +129,7 @@ static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gp
 static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, const gpu_attn_choice *c, gpu_launches *out, ie_error *err) {
     uint64_t fit = PART_BYTES / token_bytes(r->d, op);
     uint32_t n = fit < 1 ? 1u : fit > IE_ABI_T ? IE_ABI_T : (uint32_t)fit;
-    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && (r->step->n > 1u || !r->card->overlap) && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
+    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && (r->step->n > 1u || !(c->one_splits || r->card->overlap)) && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
     ie_status st = IE_OK;
     for (a.t0 = 0; a.t0 < r->step->n && !st; a.t0 += n) {
         a.nt = r->step->n - a.t0 < n ? r->step->n - a.t0 : n;

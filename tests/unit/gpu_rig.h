@@ -44,7 +44,7 @@ static float rig_rndf(void) { return (float)((int32_t)rig_rnd() >> 8) * 0x1p-23f
 
 static void rig_open(gpu_rig *r, gpu_dev *dev) {
     ie_error err = {0};
-    *r = (gpu_rig){.dev = dev, .attn = {GPU_ATTN_AUTO, 768, 0}};
+    *r = (gpu_rig){.dev = dev, .attn = {GPU_ATTN_AUTO, 768, 0, false}};
     r->w.vec = r->vec, r->w.mat = r->mat;
     r->l.name = "test";
     r->be = ie_backend_open("cpu", &(ie_backend_params){.threads = 1}, &err);
@@ -123,7 +123,7 @@ static void rig_start(gpu_rig *r, ie_state_desc d, const float *centre, const fl
     r->table = dev_zeros(r->dev, (uint64_t)d.n_seq * d.pages_per_seq * 4u);
     r->rope = dev_zeros(r->dev, (uint64_t)d.rope_rows * d.rope_half * 8u);
     if (d.rope) dev_put(r->dev, r->rope, d.rope, (uint64_t)d.rope_rows * d.rope_half * 8u);
-    gpu_attn_choice check = {GPU_ATTN_CHECK, 0, 0}; /* the largest scratch of all choices */
+    gpu_attn_choice check = {GPU_ATTN_CHECK, 0, 0, false}; /* the largest scratch of all choices */
     r->scratch_bytes = gpu_scratch_bytes(&r->d, &r->l, &check);
     r->scratch = dev_zeros(r->dev, r->scratch_bytes);
     if (d.gdn.n_layer) assert_int_equal(ie_gdn_log_new(&r->log, d.n_seq, &err), IE_OK);

@@ -244,13 +244,13 @@ static void attn_case(const geometry *g, gpu_attn_choice choice, const char *wha
 static void attention(gpu_attn_choice choice, const char *what) {
     for (size_t k = 0; k < (small ? 2 : sizeof shapes / sizeof *shapes); k++) attn_case(&shapes[k], choice, what);
 }
-static void attn_split(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_SPLIT, 0, 0}, "split"); }
-static void attn_kv(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_AUTO, 0, 0}, "kv"); }
-static void attn_kv_spw(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_AUTO, 0, 3}, "kv, 3 parts"); }
-static void attn_old(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_OLD, 0, 0}, "old"); }
+static void attn_split(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_SPLIT, 0, 0, false}, "split"); }
+static void attn_kv(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_AUTO, 0, 0, false}, "kv"); }
+static void attn_kv_spw(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_AUTO, 0, 3, false}, "kv, 3 parts"); }
+static void attn_old(void **state) { (void)state, attention((gpu_attn_choice){GPU_ATTN_OLD, 0, 0, false}, "old"); }
 static void attn_check(void **state) {
     (void)state;
-    for (size_t k = 1; k < 4; k += small ? 3 : 1) attn_case(&shapes[k], (gpu_attn_choice){GPU_ATTN_CHECK, 512, 0}, "check");
+    for (size_t k = 1; k < 4; k += small ? 3 : 1) attn_case(&shapes[k], (gpu_attn_choice){GPU_ATTN_CHECK, 512, 0, false}, "check");
 }
 
 /* What IE_ATTN=check measures: of each head the largest difference by the largest value; of all heads and calls the largest. */
@@ -295,7 +295,7 @@ static void some_tokens(uint32_t t, uint32_t seqs, const int32_t *from, int32_t 
 static void attn_tokens(void **state) {
     (void)state;
     static const geometry g = {6, 2, 40, 0, 40, 330, true, true, false};
-    static const gpu_attn_choice choices[] = {{GPU_ATTN_SPLIT, 0, 0}, {GPU_ATTN_AUTO, 0, 0}};
+    static const gpu_attn_choice choices[] = {{GPU_ATTN_SPLIT, 0, 0, false}, {GPU_ATTN_AUTO, 0, 0, false}};
     attn_rig a;
     attn_open(&a, g);
     attn_fill_pages(&a);
