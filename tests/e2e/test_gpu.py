@@ -205,6 +205,21 @@ def test_profile_and_trace(ie, tiny, tmp_path):
     assert all(int(x.split(",")[9]) > 0 for x in lines[1:])
 
 
+def test_profile_of_a_run(ie, tiny, tmp_path):
+    """IE_PROFILE=1: the table, without lines for a prompt's parts; IE_PROFILE_CSV: each op of each step once, with the times of the table."""
+    out = tmp_path / "ops.csv"
+    r = ie.run(tiny("q8_0"), "--tokens", IDS, "-n", 3, "--backend", "hip", env={**SIM, "IE_PROFILE": "1", "IE_PROFILE_CSV": str(out)})
+    assert "profile, decode: 2 steps, 2 tokens" in r.stderr and "prompt from" not in r.stderr
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    runs = {n: [r for r in rows if r["run"] == n] for n in {r["run"] for r in rows}}
+    assert sorted(r[0]["phase"] for r in runs.values()) == ["decode"] * 2 + ["prefill"] * 3
+    assert all([int(r["op"]) for r in run if r["phase"] == "decode"] in ([], list(range(len(run)))) for run in runs.values())
+    matmul = [float(r["microseconds"]) for r in rows if r["phase"] == "decode" and r["kind"] == "matmul"]
+    decode = r.stderr[r.stderr.index("profile, decode"):]
+    calls, each = re.search(r"^  matmul +(\d+) +([\d.]+)", decode, re.M).groups()
+    assert int(calls) == len(matmul) and abs(float(each) - sum(matmul) / len(matmul)) < 0.01
+
+
 def test_attention_kernels_agree(ie, tiny, tmp_path):
     """Also over two and three partials; IE_ATTN=check prints the largest difference, of either new kernel."""
     base = dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, ids=LONG)

@@ -144,7 +144,7 @@ static void products(void **state) {
     for (uint32_t i = 0; i < IE_F_COUNT; i++) {
         const ie_format *f = &ie_formats[i];
         uint32_t more = f->dot == IE_FLOAT ? 5 : 0;
-        products_of(f, 70, (f->blocks == 8 ? 2304 : 608) + more, small ? 5 : 1);
+        products_of(f, 70, (f->blocks == 8 ? 2304 : 608) + more, 1);
         products_of(f, 1, 256, small ? 14 : 7);
         if (small) continue;
         products_of(f, 33, f->blocks == 8 ? 256 : 32 + more, 5);
