@@ -28,29 +28,12 @@ IE_VEC vf ie_block_acc(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t 
 }
 
 #if IE_S8_BIAS
-/* The same for `n` neighbouring tokens, their dots word by word in turn: independent instructions follow each other, so that
- * the multipliers never wait for one. */
+/* The same for `n` neighbouring tokens, at most 4. */
 IE_VEC void ie_block_accs(ie_dot_kind kind, uint32_t bias, uint32_t n, const ie_ublk *u, const uint32_t *x, vf *acc) {
-    const bool two = kind == IE_DOT2 || kind == IE_DOT2_MIN;
-    vi dot[4], hi[4];
+    vi dot[4];
+    ie_block_dots(kind, bias, n, u, x, dot);
 IE_UNROLL
-    for (uint32_t t = 0; t < n; t++) {
-        dot[t] = ie_unbias(x + t * IE_Q8_WORDS, two ? IE_Q8_NLO : IE_Q8_NSUM, bias);
-        if (two) hi[t] = ie_unbias(x + t * IE_Q8_WORDS, IE_Q8_NHI, bias);
-    }
-    const uint32_t words = two ? 4u : 8u;
-IE_UNROLL
-    for (uint32_t j = 0; j < words; j++)
-IE_UNROLL
-        for (uint32_t t = 0; t < n; t++) {
-            dot[t] = vi_dot_bcast(dot[t], u->w[j], x + t * IE_Q8_WORDS + j);
-            if (two) hi[t] = vi_dot_bcast(hi[t], u->w[j + 4u], x + t * IE_Q8_WORDS + j + 4u);
-        }
-IE_UNROLL
-    for (uint32_t t = 0; t < n; t++) {
-        if (two) dot[t] = vi_add(vi_mul(u->s0, dot[t]), vi_mul(u->s1, hi[t]));
-        acc[t] = ie_dot_acc(kind, u, x + t * IE_Q8_WORDS, dot[t], acc[t]);
-    }
+    for (uint32_t t = 0; t < n; t++) acc[t] = ie_dot_acc(kind, u, x + t * IE_Q8_WORDS, dot[t], acc[t]);
 }
 #endif
 

@@ -15,7 +15,7 @@
 #include "mm_gemv.h"
 #endif
 #include "mm_gemm.h"
-#include "mm_q8.h"
+#include "simd_q8.h"
 
 typedef void ie_mm_fn(const ie_mm_args *a, uint32_t row0, uint32_t row1);
 

@@ -294,6 +294,30 @@ IE_VEC vi ie_block_dot(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t 
     vi hi = vi_dot_words(ie_unbias(x, IE_Q8_NHI, bias), u->w + 4, x + 4, 4, umax);
     return vi_add(vi_mul(u->s0, lo), vi_mul(u->s1, hi));
 }
+#if IE_S8_BIAS
+/* The same with the Q8 blocks of `n` neighbouring tokens, at most 4: word by word in turn, so that independent instructions follow
+ * each other and the multipliers never wait for one. */
+IE_VEC void ie_block_dots(ie_dot_kind kind, uint32_t bias, uint32_t n, const ie_ublk *u, const uint32_t *x, vi *dot) {
+    const bool two = kind == IE_DOT2 || kind == IE_DOT2_MIN;
+    vi hi[4];
+IE_UNROLL
+    for (uint32_t t = 0; t < n; t++) {
+        dot[t] = ie_unbias(x + t * IE_Q8_WORDS, two ? IE_Q8_NLO : IE_Q8_NSUM, bias);
+        if (two) hi[t] = ie_unbias(x + t * IE_Q8_WORDS, IE_Q8_NHI, bias);
+    }
+    const uint32_t words = two ? 4u : 8u;
+IE_UNROLL
+    for (uint32_t j = 0; j < words; j++)
+IE_UNROLL
+        for (uint32_t t = 0; t < n; t++) {
+            dot[t] = vi_dot_bcast(dot[t], u->w[j], x + t * IE_Q8_WORDS + j);
+            if (two) hi[t] = vi_dot_bcast(hi[t], u->w[j + 4u], x + t * IE_Q8_WORDS + j + 4u);
+        }
+IE_UNROLL
+    for (uint32_t t = 0; t < n; t++)
+        if (two) dot[t] = vi_add(vi_mul(u->s0, dot[t]), vi_mul(u->s1, hi[t]));
+}
+#endif
 /* The minimums of a block with two of them: m0 * sum of the first 16 activations + m1 * sum of the last. */
 IE_VEC vi ie_block_mins(const ie_ublk *u, const uint32_t *x) {
     return vi_add(vi_mul(u->n0, ie_q8_i(x, IE_Q8_NLO)), vi_mul(u->n1, ie_q8_i(x, IE_Q8_NHI)));

@@ -13,7 +13,7 @@
 #include "cpu/mm_acc.h"
 
 #include "cpu/mm_gemm.h"
-#include "cpu/mm_q8.h"
+#include "cpu/simd_q8.h"
 
 #define EACH_VECTOR for (uint32_t l = 0; l < FORM_LANES; l += IE_VW)
 #define V(x) vi_load((x) + l)

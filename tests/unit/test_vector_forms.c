@@ -525,26 +525,40 @@ static void elements(void **state) {
 
 /* ---- Q8 activations --------------------------------------------------------------------------------------------------------- */
 
+/* Of one block: 32 numbers, those from n on zero. */
+static void q8_input(float *x, uint32_t n) {
+    const uint32_t kind = rnd() % 16u, e = rnd() % 32u;
+    const float unit = number();
+    for (uint32_t i = 0; i < 32; i++) {
+        x[i] = kind == 0 ? ie_f32_of(rnd()) : kind == 1 ? ie_f32_of(rnd() & 0x81FFFFFFu) : kind == 2 ? unit * (float)(rnd() % 3u) : number();
+        if (kind == 3) x[i] = (float)((int32_t)(rnd() % 255u) - 127) * 0.5f; /* ties */
+        if (i >= n) x[i] = 0;
+    }
+    if (kind == 4) x[e % n] = ie_f32_of(0x7F800000u | (rnd() & 0x80000001u)); /* infinities and a NaN */
+}
+
+/* One to five blocks, of which two are made at once where the level can, the last one perhaps shorter. */
+#define Q8_BLOCKS 5u
 static void q8(void **state) {
     (void)state;
-    for (uint32_t done = 0; done < runs; done += 32u) {
-        float x[32];
-        uint32_t want[IE_Q8_WORDS], kind = rnd() % 16u, e = rnd() % 32u, n = rnd() % 8u ? 32u : 1u + rnd() % 32u;
-        const float unit = number();
-        for (uint32_t i = 0; i < 32; i++) {
-            x[i] = kind == 0 ? ie_f32_of(rnd()) : kind == 1 ? ie_f32_of(rnd() & 0x81FFFFFFu) : kind == 2 ? unit * (float)(rnd() % 3u) : number();
-            if (kind == 3) x[i] = (float)((int32_t)(rnd() % 255u) - 127) * 0.5f; /* ties */
-            if (i >= n) x[i] = 0;
+    for (uint32_t done = 0; done < runs;) {
+        float x[Q8_BLOCKS * 32u];
+        uint32_t want[Q8_BLOCKS][IE_Q8_WORDS], blocks = 1u + rnd() % Q8_BLOCKS, last = rnd() % 8u ? 32u : 1u + rnd() % 32u, stride = 1u + rnd() % 3u;
+        bool fine = true;
+        for (uint32_t b = 0; b < blocks; b++) {
+            q8_input(x + 32u * b, b + 1u < blocks ? 32u : last);
+            fine &= q8_core(x + 32u * b, want[b]);
         }
-        if (kind == 4) x[e % n] = ie_f32_of(0x7F800000u | (rnd() & 0x80000001u)); /* infinities and a NaN */
-        bool fine = q8_core(x, want);
         EACH_LEVEL(t) {
-            uint32_t got[IE_Q8_WORDS];
-            bool ok = t->q8(x, n, got, 1);
-            if (ok != fine) fail_msg("%s: a block with amax %a: %d", ie_level_name(t->level), (double)x[0], ok);
-            for (uint32_t i = 0; i < IE_Q8_WORDS; i++)
-                if (got[i] != want[i]) fail_msg("%s: word %u of a Q8 block is 0x%x, not 0x%x", ie_level_name(t->level), i, got[i], want[i]);
+            uint32_t got[3u * Q8_BLOCKS * IE_Q8_WORDS];
+            bool ok = t->q8(x, 32u * (blocks - 1u) + last, got, stride);
+            if (ok != fine) fail_msg("%s: %u blocks from %a on: %d", ie_level_name(t->level), blocks, (double)x[0], ok);
+            for (uint32_t b = 0; b < blocks; b++)
+                for (uint32_t i = 0; i < IE_Q8_WORDS; i++)
+                    if (got[b * stride * IE_Q8_WORDS + i] != want[b][i])
+                        fail_msg("%s: word %u of Q8 block %u of %u is 0x%x, not 0x%x", ie_level_name(t->level), i, b, blocks, got[b * stride * IE_Q8_WORDS + i], want[b][i]);
         }
+        done += 32u * blocks;
     }
 }
 

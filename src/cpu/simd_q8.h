@@ -1,6 +1,6 @@
 /* Activations to Q8 blocks (core/ie_core.h: IE_Q8_*). */
-#ifndef IE_MM_Q8_H
-#define IE_MM_Q8_H
+#ifndef IE_SIMD_Q8_H
+#define IE_SIMD_Q8_H
 
 #define IE_Q8_V (IE_BLOCK / IE_VW)
 
