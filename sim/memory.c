@@ -99,7 +99,7 @@ static u64 malloc_locked(sim_memory *m, u64 size, const char *what, sim_error *e
         m->n++;
         m->next = off + span;
     }
-    m->allocs[id] = (sim_alloc){base, size, span, true, false, what, ++m->serial};
+    m->allocs[id] = (sim_alloc){.base = base, .size = size, .span = span, .live = true, .what = what, .serial = ++m->serial};
     for (u64 g = off / GRANULE, e = (off + body) / GRANULE; g < e; g++) m->owner[g] = id;
     if (m->shadow) memset(m->shadow + off / 8, 0, (size_t)(body / 8));
     m->used += size;
@@ -125,7 +125,7 @@ bool sim_mfree(sim_memory *m, u64 p) {
     if (ok) {
         sim_alloc *a = &m->allocs[id];
         a->live = false;
-        m->used -= a->size;
+        if (!a->range) m->used -= a->size;
         u64 body = a->span - GRANULE;
         /* Gives the pages back to the host and makes late host accesses fault too. */
         madvise((void *)(uintptr_t)p, body, MADV_DONTNEED);
@@ -147,11 +147,61 @@ bool sim_resize(sim_memory *m, u64 p, u64 size) {
     return ok;
 }
 
+u64 sim_reserve(sim_memory *m, u64 n) {
+    u64 span = n + GRANULE, base = 0;
+    pthread_mutex_lock(&m->lock);
+    if (n && n % GRANULE == 0 && n < RANGE && m->next + span <= RANGE && m->n < MAX_ALLOCS) {
+        base = m->base + m->next;
+        m->allocs[m->n] = (sim_alloc){.base = base, .span = span, .live = true, .range = true, .what = "range of addresses", .serial = ++m->serial};
+        for (u64 g = m->next / GRANULE, e = (m->next + n) / GRANULE; g < e; g++) m->owner[g] = m->n;
+        m->next += span, m->n++;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return base;
+}
+
+bool sim_map(sim_memory *m, u64 p, u64 n) {
+    pthread_mutex_lock(&m->lock);
+    sim_alloc *a = &m->allocs[owner_of(m, p)];
+    bool ok = a->live && a->range && n % GRANULE == 0 && p == a->base + a->size && n <= a->span - GRANULE - a->size &&
+              !mprotect((void *)(uintptr_t)p, n, PROT_READ | PROT_WRITE);
+    if (ok && m->shadow) memset(m->shadow + (p - m->base) / 8, 0, (size_t)(n / 8));
+    if (ok) a->size += n;
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+bool sim_unmap(sim_memory *m, u64 p, u64 n) {
+    pthread_mutex_lock(&m->lock);
+    sim_alloc *a = &m->allocs[owner_of(m, p)];
+    bool ok = a->live && a->range && p >= a->base && n <= a->size && p + n == a->base + a->size;
+    if (ok) {
+        a->size -= n;
+        madvise((void *)(uintptr_t)p, n, MADV_DONTNEED);
+        mprotect((void *)(uintptr_t)p, n, PROT_NONE);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+bool sim_take(sim_memory *m, u64 n) {
+    pthread_mutex_lock(&m->lock);
+    bool ok = n <= SIM_VRAM - m->used;
+    if (ok) m->used += n;
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+void sim_give(sim_memory *m, u64 n) {
+    pthread_mutex_lock(&m->lock);
+    m->used -= n;
+    pthread_mutex_unlock(&m->lock);
+}
+
 bool sim_register_host(sim_memory *m, u64 p, u64 n) {
     pthread_mutex_lock(&m->lock);
     bool ok = m->n_ext < MAX_EXT && n > 0 && p + n > p && !sim_in_range(m, p) && !sim_in_range(m, p + n - 1);
     for (u32 i = 0; ok && i < m->n_ext; i++) ok = p + n <= m->ext[i].base || m->ext[i].base + m->ext[i].size <= p;
-    if (ok) m->ext[m->n_ext++] = (sim_alloc){p, n, n, true, true, "registered host memory", 0};
+    if (ok) m->ext[m->n_ext++] = (sim_alloc){.base = p, .size = n, .span = n, .live = true, .host = true, .what = "registered host memory"};
     pthread_mutex_unlock(&m->lock);
     return ok;
 }

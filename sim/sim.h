@@ -59,6 +59,7 @@ typedef struct {
     u64 span;          /* bytes up to the next allocation, a multiple of the granule */
     bool live;         /* false: freed, kept so that late accesses are named */
     bool host;         /* pinned host memory */
+    bool range;        /* of sim_reserve */
     const char *what;  /* "device buffer", "code object", ... (static text) */
     u64 serial;        /* counts allocations from 1, for reports */
 } sim_alloc;
@@ -75,6 +76,14 @@ bool sim_register_host(sim_memory *m, u64 p, u64 n);
 bool sim_unregister_host(sim_memory *m, u64 p);
 /* Another size for a live allocation, at most what its granules hold; false when it does not fit. */
 bool sim_resize(sim_memory *m, u64 p, u64 size);
+/* Addresses for n bytes (a multiple of 4096), none of them with memory: an allocation of size 0 that sim_map makes longer and sim_unmap shorter, at
+ * its end only. 0 when addresses are used up. Freed by sim_mfree. */
+u64 sim_reserve(sim_memory *m, u64 n);
+bool sim_map(sim_memory *m, u64 p, u64 n);
+bool sim_unmap(sim_memory *m, u64 p, u64 n);
+/* n bytes of the device's memory for sim_map; false when there are not so many. sim_give takes them back. */
+bool sim_take(sim_memory *m, u64 n);
+void sim_give(sim_memory *m, u64 n);
 /* The live allocation that holds [p, p + n), or NULL. */
 const sim_alloc *sim_find(const sim_memory *m, u64 p, u64 n);
 /* The allocation, live or freed, that holds p or is nearest to it; NULL when there is none. */

@@ -25,6 +25,17 @@ static const void *host_ptr(ie_backend *be, ie_state *st, uint64_t off) {
     return NULL;
 }
 
+static ie_status memory(gpu_backend *g, ie_buf *out, ie_error *err) {
+    uint64_t have = 0, total = 0;
+    ie_status st = gpu_enter(g, err);
+    gpu_leave(g, st ? st : gpu_mem_info(g->drv, &have, &total, err));
+    const gpu_held *h = &g->held;
+    bool ok = ie_buf_printf(out, err, "device memory, MB: weights %.1f, activations and states %.1f, KV pages %.1f of %.1f, scratch %.1f; the card %.1f of %.1f\n",
+                            (double)g->weight_bytes / 1e6, (double)h->fixed / 1e6, (double)h->pages / 1e6, (double)h->pages_room / 1e6,
+                            (double)h->scratch / 1e6, (double)(total - have) / 1e6, (double)total / 1e6);
+    return ok ? IE_OK : IE_E_NOMEM;
+}
+
 static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     gpu_backend *g = gpu_of(be);
     if (g->attn.mode == GPU_ATTN_CHECK &&
@@ -34,7 +45,9 @@ static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     if (t->runs && !ie_buf_printf(out, err, "a decode step, %u times: %.3f ms by launches, %.3f ms as a graph\n", t->runs,
                                   t->launches_s * 1e3 / t->runs, t->graph_s * 1e3 / t->runs))
         return IE_E_NOMEM;
-    return g->profile ? ie_profile_print(g->profile, out, err) : IE_OK;
+    if (!g->profile) return IE_OK;
+    ie_status st = memory(g, out, err);
+    return st ? st : ie_profile_print(g->profile, out, err);
 }
 
 static const char *describe(ie_backend *be) { return gpu_of(be)->about; }

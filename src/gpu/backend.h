@@ -8,6 +8,7 @@
 #include "../cpu/pool.h"
 #include "../step.h"
 #include "driver.h"
+#include "range.h"
 
 #define GPU_KERNELS 512u /* functions looked up */
 #define GPU_PLANS 24u    /* launch lists that a state keeps */
@@ -33,6 +34,11 @@ typedef struct {
     double launches_s, graph_s;
 } gpu_graph_times;
 
+/* Device memory of the states that there are: IE_PROFILE shows it. */
+typedef struct {
+    uint64_t fixed, pages, pages_room, scratch; /* pages: what has memory of pages_room */
+} gpu_held;
+
 /* Environment switches, read when the backend is opened. */
 typedef struct {
     bool graph, host_topk, stream;
@@ -52,6 +58,7 @@ typedef struct {
     gpu_staging staging;
     gpu_switches sw;
     gpu_graph_times times;
+    gpu_held held;
     gpu_attn_choice attn;
     gpu_mat_choice mat;
     float attn_worst; /* IE_ATTN=check: largest relative difference of the states that have ended */
@@ -104,6 +111,9 @@ typedef struct {
     ie_state_desc d;
     gpu_ptr mem; /* everything of a fixed size in one piece */
     uint64_t bytes;
+    bool made;            /* counted in gpu_backend.held */
+    gpu_range pages;
+    uint64_t pages_clean; /* bytes of the pages that have memory, zeroed when it came */
     gpu_ptr arena, kv, gdn, batch, table, rope;
     gpu_ptr scratch, sample; /* sample: candidates, then the work memory of choosing them; 0 before first use */
     uint64_t scratch_bytes;
@@ -133,6 +143,8 @@ ie_status gpu_staging_end(gpu_backend *g, ie_error *err); /* waits for uploads, 
 void gpu_state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have);
 ie_status gpu_state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, ie_error *err);
 void gpu_state_free(ie_backend *be, ie_state *st);
+/* The pages up to `page` have memory. */
+ie_status gpu_pages_room(gpu_backend *g, gpu_state *s, uint32_t page, ie_error *err);
 void gpu_plans_drop(gpu_backend *g, gpu_state *s);
 void gpu_attn_note(gpu_backend *g, gpu_state *s);
 ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);

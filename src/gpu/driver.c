@@ -154,7 +154,10 @@ ie_status gpu_alloc(gpu_driver *d, uint64_t bytes, const char *what, gpu_ptr *ou
     *out = 0;
     if (!bytes) return IE_OK;
     int code = d->call.alloc(out, (size_t)bytes);
-    if (code != OUT_OF_MEMORY) return gpu_check(d, code, GPU_DO_alloc, err);
+    return code == OUT_OF_MEMORY ? gpu_no_room(d, bytes, what, err) : gpu_check(d, code, GPU_DO_alloc, err);
+}
+
+ie_status gpu_no_room(gpu_driver *d, uint64_t bytes, const char *what, ie_error *err) {
     uint64_t have = 0, total = 0;
     gpu_mem_info(d, &have, &total, err);
     return ie_fail(err, IE_E_NOMEM, "%s: %s need %.2f GB of device memory, %.2f of %.2f GB are free", gpu_vendor_names[d->vendor], what,

@@ -13,6 +13,8 @@ static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
 /* CUdevice_attribute, CUjit_option and CUresult numbers. */
 enum { A_CLOCK = 13, A_UNITS = 16, A_MEM_CLOCK = 36, A_BUS = 37, A_L2 = 38, A_THREADS = 39, A_MAJOR = 75, A_MINOR = 76, A_SHARED = 81, A_SHARED_GROUP = 97 };
 enum { F_SHARED = 1, F_SHARED_MORE = 8, F_CARVEOUT = 9 }; /* CUfunction_attribute */
+enum { LIMIT_STACK = 0 }; /* CUlimit */
+#define STACK_BYTES 128u /* a lane's stack: the driver keeps that much for all lanes that the card holds, 1 KB by itself; kernels that spill more get more */
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
 enum { NO_DEVICE = 100, MISMATCH = 803, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, NO_BINARY = 209 };
 
@@ -69,6 +71,7 @@ static ie_status use(gpu_driver *d, int32_t device, ie_error *err) {
     if (!st) st = gpu_check(d, d->call.context_retain(&d->context, dev), GPU_DO_context_retain, err);
     if (st) return st;
     st = gpu_check(d, d->call.context_set(d->context), GPU_DO_context_set, err);
+    if (!st) st = gpu_check(d, d->call.context_limit(LIMIT_STACK, STACK_BYTES), GPU_DO_context_limit, err);
     if (st) d->call.context_release(dev);
     return st;
 }

@@ -24,6 +24,15 @@
     X(mem_info, (size_t *free_bytes, size_t *total), "hipMemGetInfo", "cuMemGetInfo_v2") \
     X(alloc, (gpu_ptr *p, size_t n), "hipMalloc", "cuMemAlloc_v2") \
     X(free, (gpu_ptr p), "hipFree", "cuMemFree_v2") \
+    X(memory_grain, (size_t *bytes, const void *prop, int which), "hipMemGetAllocationGranularity", "cuMemGetAllocationGranularity") \
+    X(range_reserve, (gpu_ptr *p, size_t n, size_t align, gpu_ptr at, unsigned long long flags), "hipMemAddressReserve", "cuMemAddressReserve") \
+    X(range_release, (gpu_ptr p, size_t n), "hipMemAddressFree", "cuMemAddressFree") \
+    X(memory_new, (void **memory, size_t n, const void *prop, unsigned long long flags), "hipMemCreate", "cuMemCreate") \
+    X(memory_free, (void *memory), "hipMemRelease", "cuMemRelease") \
+    X(range_map, (gpu_ptr p, size_t n, size_t offset, void *memory, unsigned long long flags), "hipMemMap", "cuMemMap") \
+    X(range_unmap, (gpu_ptr p, size_t n), "hipMemUnmap", "cuMemUnmap") \
+    X(range_access, (gpu_ptr p, size_t n, const void *access, size_t count), "hipMemSetAccess", "cuMemSetAccess") \
+    X(context_limit, (int which, size_t v), "", "cuCtxSetLimit") \
     X(host_alloc, (void **p, size_t n, unsigned flags), "hipHostMalloc", "cuMemHostAlloc") \
     X(host_free, (void *p), "hipHostFree", "cuMemFreeHost") \
     X(upload, (gpu_ptr dst, const void *src, size_t n, gpu_stream s), "hipMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2") \
@@ -97,5 +106,7 @@ extern const gpu_vendor_ops gpu_hip_ops, gpu_cuda_ops;
 
 /* code as a status; op: the entry that gave it. */
 ie_status gpu_check(gpu_driver *d, int code, gpu_entry_id op, ie_error *err);
+/* IE_E_NOMEM: what needs so many bytes, and how many are free. */
+ie_status gpu_no_room(gpu_driver *d, uint64_t bytes, const char *what, ie_error *err);
 
 #endif

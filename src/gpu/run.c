@@ -21,7 +21,7 @@ ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, i
 
 /* ---- before a step ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of RoPE and pieces of page tables that the device has not seen. */
+/* Rows of RoPE and pieces of page tables that the device has not seen, and memory for the pages in them. */
 static ie_status refresh(gpu_backend *g, gpu_state *s, const ie_step *step, ie_error *err) {
     ie_status st = IE_OK;
     if (s->d.rope && s->d.rope_half && step->rope_n > s->rope_n) {
@@ -36,6 +36,10 @@ static ie_status refresh(gpu_backend *g, gpu_state *s, const ie_step *step, ie_e
         uint32_t n = ie_page_of((uint32_t)step->pos[t]) + 1u, from = 0;
         while (from < n && s->table_seen[at + from] == step->page_table[at + from]) from++;
         if (from == n) continue;
+        uint32_t top = 0;
+        for (uint32_t i = from; i < n; i++) top = step->page_table[at + i] > top ? step->page_table[at + i] : top;
+        st = gpu_pages_room(g, s, top, err);
+        if (st) break;
         memcpy(s->table_seen + at + from, step->page_table + at + from, (n - from) * 4u);
         st = gpu_upload(g->drv, s->table + 4u * (at + from), s->table_seen + at + from, 4u * (uint64_t)(n - from), g->stream, err);
     }
@@ -100,10 +104,11 @@ static ie_status scratch_room(gpu_backend *g, gpu_state *s, const ie_run *r, ie_
     gpu_attn_note(g, s);
     gpu_plans_drop(g, s);
     gpu_free(g->drv, s->scratch);
+    g->held.scratch -= s->scratch_bytes;
     s->scratch = 0;
     s->scratch_bytes = 0;
     if (!st) st = gpu_alloc(g->drv, bytes, "the launches' scratch", &s->scratch, err);
-    if (!st) s->scratch_bytes = bytes;
+    if (!st) s->scratch_bytes = bytes, g->held.scratch += bytes;
     return st ? st : gpu_fill(g->drv, s->scratch, 0, bytes, g->stream, err);
 }
 

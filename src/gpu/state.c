@@ -1,4 +1,5 @@
-/* A state in device memory: arena, KV pages, recurrent states, batch, page tables, RoPE rows. */
+/* A state in device memory: arena, recurrent states, batch, page tables, RoPE rows in one piece; KV pages in a range of addresses that gets
+ * memory as pages come into use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 
 static uint64_t round256(uint64_t n) { return (n + 255u) / 256u * 256u; }
 
-/* Bytes of each part, in the order of memory. */
+/* Bytes of each part, in the order of memory but for the pages. */
 typedef struct {
     uint64_t arena, kv, gdn, batch, table, rope;
 } parts;
@@ -17,7 +18,8 @@ static parts parts_of(const ie_state_desc *d) {
                    .rope = round256(8u * (uint64_t)d->rope_rows * d->rope_half)};
 }
 
-static uint64_t sum_of(const parts *p) { return p->arena + p->kv + p->gdn + p->batch + p->table + p->rope; }
+static uint64_t fixed_of(const parts *p) { return p->arena + p->gdn + p->batch + p->table + p->rope; }
+static uint64_t sum_of(const parts *p) { return fixed_of(p) + p->kv; }
 
 void gpu_state_room(ie_backend *be, const ie_state_desc *d, uint64_t *need, uint64_t *have) {
     gpu_backend *g = gpu_of(be);
@@ -47,18 +49,32 @@ static ie_status check(const ie_state_desc *d, const parts *p, ie_error *err) {
     return sum_of(p) <= PTRDIFF_MAX / 2 ? IE_OK : ie_fail(err, IE_E_NOMEM, "a context of %llu bytes is too large", (unsigned long long)sum_of(p));
 }
 
+ie_status gpu_pages_room(gpu_backend *g, gpu_state *s, uint32_t page, ie_error *err) {
+    uint64_t need = (page + 1ull) * ie_kv_page_bytes(&s->d.kv), had = s->pages_clean;
+    if (need <= had) return IE_OK;
+    ie_status st = gpu_range_grow(g->drv, &s->pages, need, err);
+    if (!st) st = gpu_fill(g->drv, s->pages.base + had, 0, s->pages.mapped - had, g->stream, err);
+    if (st) return st;
+    g->held.pages += s->pages.mapped - had;
+    s->pages_clean = s->pages.mapped;
+    return IE_OK;
+}
+
 static ie_status make(gpu_backend *g, gpu_state *s, const parts *p, ie_error *err) {
     uint64_t table = 4u * (uint64_t)s->d.n_seq * s->d.pages_per_seq;
-    s->bytes = sum_of(p);
+    s->bytes = fixed_of(p);
     ie_status st = gpu_staging_end(g, err);
-    if (!st) st = gpu_alloc(g->drv, s->bytes, "the context's pages and activations", &s->mem, err);
+    if (!st) st = gpu_alloc(g->drv, s->bytes, "the context's activations and states", &s->mem, err);
+    if (!st) st = gpu_range_new(g->drv, p->kv, "the context's KV pages", &s->pages, err);
     if (!st) st = gpu_host_alloc(g->drv, sizeof *s->pin, (void **)&s->pin, err);
     if (!st) st = gpu_host_alloc(g->drv, table, (void **)&s->table_seen, err);
     if (!st && s->d.gdn.n_layer) st = ie_gdn_log_new(&s->log, s->d.n_seq, err);
     if (st) return st;
+    g->held.fixed += s->bytes, g->held.pages_room += s->pages.bytes;
+    s->made = true;
     s->arena = s->mem;
-    s->kv = s->arena + p->arena;
-    s->gdn = s->kv + p->kv;
+    s->kv = s->pages.base;
+    s->gdn = s->arena + p->arena;
     s->batch = s->gdn + p->gdn;
     s->table = s->batch + p->batch;
     s->rope = s->table + p->table;
@@ -66,6 +82,7 @@ static ie_status make(gpu_backend *g, gpu_state *s, const parts *p, ie_error *er
     memset(s->table_seen, 0xFF, (size_t)table);
     /* Zeros: padding that kernels read (never use), and tables of sequences without pages. */
     st = gpu_fill(g->drv, s->mem, 0, s->bytes, g->stream, err);
+    if (!st && s->pages.bytes) st = gpu_pages_room(g, s, 0, err);
     return st ? st : gpu_stream_sync(g->drv, g->stream, err);
 }
 
@@ -89,6 +106,8 @@ void gpu_attn_note(gpu_backend *g, gpu_state *s) {
 static void drop(gpu_backend *g, gpu_state *s) {
     gpu_attn_note(g, s);
     gpu_plans_drop(g, s);
+    if (s->made) g->held.fixed -= s->bytes, g->held.pages -= s->pages_clean, g->held.pages_room -= s->pages.bytes, g->held.scratch -= s->scratch_bytes;
+    gpu_range_free(g->drv, &s->pages);
     gpu_free(g->drv, s->mem);
     gpu_free(g->drv, s->scratch);
     gpu_free(g->drv, s->sample);
@@ -152,34 +171,38 @@ ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void
     return rc ? rc : copy(gpu_of(be), s->arena + off, (void *)(uintptr_t)src, bytes, true, err); /* only read */
 }
 
-static ie_status page_at(const gpu_state *s, uint32_t page, gpu_ptr *at, ie_error *err) {
+/* Where a page lies, which has memory then. The backend is entered. */
+static ie_status page_at(gpu_backend *g, gpu_state *s, uint32_t page, gpu_ptr *at, ie_error *err) {
     if (page >= s->d.n_pages) return ie_fail(err, IE_E_ARG, "page %u: the pool has %u", page, s->d.n_pages);
     *at = s->kv + page * ie_kv_page_bytes(&s->d.kv);
-    return IE_OK;
+    return gpu_pages_room(g, s, page, err);
 }
 
 ie_status gpu_page_copy(ie_backend *be, ie_state *st, uint32_t dst, uint32_t src, ie_error *err) {
     gpu_backend *g = gpu_of(be);
     gpu_state *s = gpu_state_of(st);
     gpu_ptr to = 0, from = 0;
-    ie_status rc = page_at(s, dst, &to, err);
-    if (!rc) rc = page_at(s, src, &from, err);
-    if (rc) return rc;
-    rc = gpu_enter(g, err);
+    ie_status rc = gpu_enter(g, err);
+    if (!rc) rc = page_at(g, s, dst, &to, err);
+    if (!rc) rc = page_at(g, s, src, &from, err);
     if (!rc) rc = gpu_copy(g->drv, to, from, ie_kv_page_bytes(&s->d.kv), g->stream, err);
     return gpu_leave(g, rc);
 }
 
-ie_status gpu_page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err) {
+static ie_status page_move(gpu_backend *g, gpu_state *s, uint32_t page, void *host, bool up, ie_error *err) {
     gpu_ptr at = 0;
-    ie_status rc = page_at(gpu_state_of(st), page, &at, err);
-    return rc ? rc : copy(gpu_of(be), at, dst, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), false, err);
+    ie_status st = gpu_enter(g, err);
+    if (!st) st = page_at(g, s, page, &at, err);
+    gpu_leave(g, st);
+    return st ? st : copy(g, at, host, ie_kv_page_bytes(&s->d.kv), up, err);
+}
+
+ie_status gpu_page_save(ie_backend *be, ie_state *st, uint32_t page, void *dst, ie_error *err) {
+    return page_move(gpu_of(be), gpu_state_of(st), page, dst, false, err);
 }
 
 ie_status gpu_page_load(ie_backend *be, ie_state *st, uint32_t page, const void *src, ie_error *err) {
-    gpu_ptr at = 0;
-    ie_status rc = page_at(gpu_state_of(st), page, &at, err);
-    return rc ? rc : copy(gpu_of(be), at, (void *)(uintptr_t)src, ie_kv_page_bytes(&gpu_state_of(st)->d.kv), true, err);
+    return page_move(gpu_of(be), gpu_state_of(st), page, (void *)(uintptr_t)src, true, err); /* only read */
 }
 
 /* ---- recurrent state ---------------------------------------------------------------------------------------------------- */

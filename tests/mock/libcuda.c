@@ -8,10 +8,10 @@
 
 #define API __attribute__((visibility("default")))
 
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_READY = 3, NO_DEVICE = 100, NO_CONTEXT = 201, INVALID_PTX = 218, OLD_PTX = 222, NOT_FOUND = 500, ILLEGAL = 700 };
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_READY = 3, NO_DEVICE = 100, NO_CONTEXT = 201, NOT_SUPPORTED = 801, INVALID_PTX = 218, OLD_PTX = 222, NOT_FOUND = 500, ILLEGAL = 700 };
 
 static struct {
-    int started, count, major, minor, version, init, ptx, newer, lost;
+    int started, count, major, minor, version, init, ptx, newer, lost, flat;
     int contexts, blocks; /* held */
     uint64_t memory, used;
 } g = {.count = 1, .major = 9, .minor = 0, .version = 12040, .memory = 1 << 30};
@@ -31,6 +31,7 @@ void mock_set(const char *what, int v) {
     else if (!strcmp(what, "ptx")) g.ptx = v;
     else if (!strcmp(what, "newer")) g.newer = v; /* only takes PTX for sm_90 */
     else if (!strcmp(what, "lost")) g.lost = v;
+    else if (!strcmp(what, "flat")) g.flat = v; /* no ranges of addresses without memory */
     else if (!strcmp(what, "memory")) g.memory = (uint64_t)v;
     else abort();
 }
@@ -90,6 +91,58 @@ FN(cuMemFree_v2, uint64_t p) {
     uint64_t *b = (uint64_t *)(uintptr_t)(p - 256);
     g.used -= *b;
     return drop(b);
+}
+/* Ranges of addresses: host memory that counts as used once it is mapped, from the front; pieces are their sizes. */
+#define GRAIN (2u << 20)
+typedef struct {
+    int type, handles, where, device;
+    void *more;
+    unsigned char flags[8];
+} prop;
+static struct {
+    uint64_t base, bytes, mapped, open;
+} range; /* one at a time; open: bytes that may be used */
+static int prop_ok(const prop *p) { return p && p->type == 1 && !p->handles && p->where == 1 && p->device >= 0 && p->device < g.count && !p->more; }
+FN(cuCtxSetLimit, int which, size_t v) { return which == 0 && v <= 1024 ? ready() : INVALID; }
+FN(cuMemGetAllocationGranularity, size_t *n, const void *p, int which) {
+    return which || !prop_ok(p) ? INVALID : g.flat ? NOT_SUPPORTED : (*n = GRAIN, ready());
+}
+FN(cuMemAddressReserve, uint64_t *p, size_t n, size_t align, uint64_t at, unsigned long long flags) {
+    if (ready()) return ready();
+    if (!n || n % GRAIN || align || at || flags || range.base) return INVALID;
+    void *b = aligned_alloc(256, n); /* no page of the host's until it is used */
+    if (!b) return NO_MEMORY;
+    g.blocks++;
+    range.base = (uint64_t)(uintptr_t)b, range.bytes = n;
+    return *p = range.base, OK;
+}
+FN(cuMemAddressFree, uint64_t p, size_t n) {
+    if (p != range.base || n != range.bytes || range.mapped) return INVALID;
+    range.base = 0;
+    return drop((void *)(uintptr_t)p);
+}
+FN(cuMemCreate, void **m, size_t n, const void *p, unsigned long long flags) {
+    if (ready()) return ready();
+    if (!n || n % GRAIN || !prop_ok(p) || flags) return INVALID;
+    if (n > g.memory - g.used) return NO_MEMORY;
+    uint64_t *b = hold(sizeof *b);
+    g.used += *b = n;
+    return *m = b, OK;
+}
+FN(cuMemRelease, void *m) { return !m ? INVALID : (g.used -= *(uint64_t *)m, drop(m)); }
+FN(cuMemMap, uint64_t p, size_t n, size_t offset, void *m, unsigned long long flags) {
+    if (!m || *(uint64_t *)m != n || offset || flags || p != range.base + range.mapped || n > range.bytes - range.mapped) return INVALID;
+    return range.mapped += n, ready();
+}
+FN(cuMemUnmap, uint64_t p, size_t n) {
+    if (n > range.mapped || p + n != range.base + range.mapped) return INVALID;
+    range.mapped -= n;
+    return range.open = range.open < range.mapped ? range.open : range.mapped, ready();
+}
+FN(cuMemSetAccess, uint64_t p, size_t n, const void *access, size_t count) {
+    const int *a = access;
+    if (count != 1 || a[0] != 1 || a[1] < 0 || a[1] >= g.count || a[2] != 3 || p != range.base + range.open || range.open + n > range.mapped) return INVALID;
+    return range.open += n, ready();
 }
 FN(cuMemHostAlloc, void **p, size_t n, unsigned flags) { return flags > 1 ? INVALID : ready() ? ready() : (*p = hold(n), OK); }
 FN(cuMemFreeHost, void *p) { return ready() ? ready() : drop(p); }

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/driver.h"
+#include "gpu/range.h"
 
 static void (*mock_set)(const char *what, int v);
 static int (*mock_held)(void);
@@ -84,6 +84,51 @@ static void exercise(gpu_driver *d) {
     assert_true(after == have);
 }
 
+/* Addresses that get memory bit by bit; flat: a card that cannot. */
+static void ranges(gpu_driver *d, bool flat) {
+    ie_error err;
+    gpu_range r;
+    gpu_stream s;
+    uint64_t before, have, total;
+    uint32_t words[2] = {0};
+    OK(gpu_mem_info(d, &before, &total, &err));
+    OK(gpu_stream_new(d, &s, &err));
+    OK(gpu_range_new(d, 0, "nothing", &r, &err));
+    gpu_range_free(d, &r);
+    OK(gpu_range_new(d, 100u << 20, "the pages", &r, &err));
+    assert_true(r.base % 256 == 0 && r.bytes >= 100u << 20 && (r.step == 0) == flat);
+    OK(gpu_range_grow(d, &r, 0, &err));
+    assert_int_equal(r.mapped, flat ? r.bytes : 0);
+    gpu_ptr base = r.base;
+    for (uint64_t n = 1; n <= 100u << 20; n += 33u << 20) {
+        OK(gpu_range_grow(d, &r, n, &err));
+        assert_true(r.mapped >= n && r.mapped <= r.bytes && (flat || r.mapped < n + (32u << 20)));
+        uint32_t w[2] = {(uint32_t)n, 7};
+        OK(gpu_upload(d, base + (n - 1u), w, 8, s, &err)); /* over the end of a piece, later */
+    }
+    OK(gpu_range_grow(d, &r, 100u << 20, &err));
+    OK(gpu_upload(d, base + (32u << 20) - 4u, "pieces!", 8, s, &err)); /* no piece ends for who reads */
+    OK(gpu_download(d, words, base, 8, s, &err));
+    OK(gpu_stream_sync(d, s, &err));
+    assert_true(words[0] == 1 && words[1] == 7 && r.base == base);
+    OK(gpu_mem_info(d, &have, &total, &err));
+    assert_true(before - have >= 100u << 20 && before - have <= 102u << 20);
+    assert_int_equal(gpu_range_grow(d, &r, r.bytes + 1u, &err), IE_E_ARG);
+    gpu_range_free(d, &r);
+    gpu_range_free(d, &r);
+    if (!flat) { /* more addresses than memory: it says so when the memory is asked for, and what it had stays */
+        OK(gpu_range_new(d, before + (64u << 20), "the pages", &r, &err));
+        OK(gpu_range_grow(d, &r, 40u << 20, &err));
+        assert_int_equal(gpu_range_grow(d, &r, before + 1u, &err), IE_E_NOMEM);
+        assert_non_null(strstr(err.msg, "the pages need 0.03 GB of device memory"));
+        assert_true(r.mapped >= 40u << 20);
+        gpu_range_free(d, &r);
+    }
+    OK(gpu_mem_info(d, &have, &total, &err));
+    assert_true(have == before);
+    gpu_stream_free(d, s);
+}
+
 static void test_hip(void **state) {
     (void)state;
     ie_error err = {0};
@@ -95,6 +140,7 @@ static void test_hip(void **state) {
     assert_int_equal(gpu_driver_card(d)->waves_per_unit, 32);
     assert_int_equal(gpu_driver_card(d)->lds_per_unit, 65536);
     exercise(d);
+    ranges(d, false);
     gpu_module m;
     static const char none[4096] = "no code object";
     assert_int_equal(gpu_module_load(d, none, "file.hsaco", &m, &err), IE_E_DEVICE);
@@ -150,6 +196,8 @@ static void test_cuda(void **state) {
     assert_string_equal(gpu_driver_card(d)->arch, "sm_90");
     assert_int_equal(gpu_driver_card(d)->units, 132);
     exercise(d);
+    ranges(d, false);
+    mock_set("flat", 1), ranges(d, true), mock_set("flat", 0);
     gpu_module m;
     gpu_function add, other;
     gpu_stream s;
