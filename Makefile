@@ -92,10 +92,11 @@ $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
 # C has no launch bounds for this target: matrix kernels of several tokens and attention of several heads get theirs here, 128 registers, so
 # that a unit holds two of their workgroups at least.
-PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split\|copy\)_[0-9]*\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
+PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split_[0-9]*\|copy_64\|copy_128\)\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
+PTX_STREAM := /entry ie_gemv_.*_s\(8\|16\)(/,/^{/ s/^{/.maxntid 512\n.minnctapersm 1\n{/
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
-	$(call say,GPU)$(GPU_NVIDIA) -S -o $@.s kernels/ie_kernels.c && sed '$(PTX_BOUNDS)' $@.s > $@ && rm $@.s
+	$(call say,GPU)$(GPU_NVIDIA) -S -o $@.s kernels/ie_kernels.c && sed '$(PTX_BOUNDS);$(PTX_STREAM)' $@.s > $@ && rm $@.s
 endif
 # The gfx1201 code as text, for checks of instructions.
 kernel-text:
@@ -157,6 +158,15 @@ $(BUILD)/tests/%.ptx: tests/gpu/%.c $(wildcard tests/gpu/*.h) $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_NVIDIA) -S -o $@ $<
 
+# A stand-in for NVIDIA's driver that runs the kernels, as that card has them, on this machine (tests/gpu/lanes).
+CARD := $(if $(GPU_CLANG),$(BUILD)/tests/card/libcuda.so.1)
+$(BUILD)/tests/card/kernels.o: $(GPU_SRC) tests/gpu/lanes/lanes.h
+	@mkdir -p $(@D)
+	$(call say,GPU)$(GPU_CLANG) --target=x86_64-linux-gnu -mavx2 -mfma -mf16c $(GPU_FLAGS) -O1 -fPIC -fvisibility=hidden -DIE_LANES -Itests/gpu/lanes \
+		-Wno-pass-failed -c -o $@ kernels/ie_kernels.c
+$(BUILD)/tests/card/libcuda.so.1: tests/gpu/lanes/card.c $(BUILD)/tests/card/kernels.o
+	$(call say,CC)$(CC) -D_GNU_SOURCE -std=c11 $(OPT) $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -shared -Wl,-soname,libcuda.so.1 -o $@ $^ -lm -ldl
+
 $(BUILD)/tests/test_driver: $(BUILD)/tests/mock/libcuda.so.1 $(BUILD)/sim/libamdhip64.so
 $(BUILD)/tests/mock/libcuda.so.1: tests/mock/libcuda.c
 	@mkdir -p $(@D)
@@ -214,11 +224,11 @@ test: setup-test
 unit: unit-build
 	@tools/run_unit.sh $(UNIT)
 unit-build: $(UNIT)
-helpers: $(HELPERS)
+helpers: $(HELPERS) $(CARD)
 tools: $(TOOLS)
 examples: $(EXAMPLES)
 
-e2e: $(BUILD)/ie-run $(BUILD)/ie-serve $(HELPERS) $(EXAMPLES)
+e2e: $(BUILD)/ie-run $(BUILD)/ie-serve $(HELPERS) $(CARD) $(EXAMPLES)
 	IE_BUILD=$(abspath $(BUILD)) $(PY) -m pytest -q tests/e2e
 
 # The unit tests under sanitizers, each in a build folder of its own.

@@ -65,9 +65,21 @@ typedef struct {
     uint32_t t0, n; /* tokens that are wanted: t0 .. n - 1 */
     uint32_t waves; /* that share out a tile's segments: 4 or 8 */
     uint32_t ahead; /* units that a wave asks the L2 cache for beyond the one under way; gemv_stream.c: units of its ring */
-    uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's to the next */
+    uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's own to the next */
     ie_abi_norm norm; /* of one token's row; AMD */
 } ie_abi_gemv;
+
+/* gemv_stream_t.c */
+typedef struct {
+    ie_abi_gemv g;
+    IE_PTR(float) sums;     /* of shared tiles: [tile][segment][token of 8 or 16][32] */
+    IE_PTR(uint32_t) count; /* their segments that are there; zero between launches */
+    uint32_t rest;          /* the last tiles of the matrix, which are shared */
+    uint32_t parts, parts_log; /* workgroups that share one: a power of two, rest * parts at most the grid; 1 where rest is 0 */
+    uint32_t bufs, bufs_log;   /* of a tile's sums in LDS: 1 or 2 */
+} ie_abi_stream;
+
+#define IE_STREAM_X 88u /* words in LDS of a block of 8 tokens, gemv_stream_t.c */
 
 typedef struct {
     IE_PTR(const uint32_t) w;

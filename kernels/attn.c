@@ -165,12 +165,27 @@ IE_INLINE void put_slice(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32
     if (ie_q8_put(ie_out_block(&a->out, t, head * hd / IE_BLOCK + s), y) && ie_lane() == 0u) ie_atomic_max(&a->out.batch->bad, a->out.bad);
 }
 
-/* Joins n partials of a query for slices [s0, s0 + NS), and writes them. LOADS partials are under way at once. */
+/* Partials i .. i + LOADS - 1 (the last one again where there are no more than n): dimensions of slices s0 .. s0 + NS - 1. */
+IE_INLINE void join_load(IE_GLOBAL const float *part, uint32_t size, uint32_t hdp, uint32_t i, uint32_t n, uint32_t s0, const uint32_t NS, const uint32_t LOADS,
+                         float *x) {
+#pragma unroll
+    for (uint32_t j = 0u; j < LOADS; j++) {
+        IE_GLOBAL const float *from = part + (i + j < n ? i + j : n - 1u) * size;
+#pragma unroll
+        for (uint32_t s = 0u; s < NS; s++) {
+            uint32_t d = (s0 + s) * 32u + ie_lane();
+            x[j * NS + s] = from[d < hdp ? d : 0u];
+        }
+    }
+}
+
+/* Joins n partials of a query for slices [s0, s0 + NS), and writes them. LOADS partials, of which 32 are a multiple, are under way at once. */
 IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n, uint32_t s0, const uint32_t NS, const uint32_t LOADS) {
     const uint32_t lane = ie_lane(), hd = a->hd, size = ie_attn_part_size(hd), hdp = ie_head_pad(hd);
     IE_GLOBAL const float *part = part_at(a, t, head, 0u);
     float m0 = lane < n ? part[lane * size + hdp] : -__builtin_inff(), l0 = lane < n ? part[lane * size + hdp + 1u] : 0.0f;
-    float top = m0, sum = 0.0f, o[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    float top = m0, sum = 0.0f, o[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, x[64];
+    join_load(part, size, hdp, 0u, n, s0, NS, LOADS, x);
     for (uint32_t k = lane + 32u; k < n; k += 32u) {
         float m = part[k * size + hdp];
         top = m > top ? m : top;
@@ -180,16 +195,7 @@ IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n,
         uint32_t k = k0 + lane < n ? k0 + lane : n - 1u, left = n - k0 < 32u ? n - k0 : 32u;
         float w = ie_exp((k0 ? part[k * size + hdp] : m0) - top), l = k0 ? part[k * size + hdp + 1u] : l0;
         for (uint32_t i = 0u; i < left; i += LOADS) {
-            float x[32];
-#pragma unroll
-            for (uint32_t j = 0u; j < LOADS; j++) {
-                IE_GLOBAL const float *from = part + (k0 + (i + j < left ? i + j : i)) * size;
-#pragma unroll
-                for (uint32_t s = 0u; s < NS; s++) {
-                    uint32_t d = (s0 + s) * 32u + lane;
-                    x[j * NS + s] = from[d < hdp ? d : 0u];
-                }
-            }
+            if (k0 + i) join_load(part, size, hdp, k0 + i, n, s0, NS, LOADS, x);
 #pragma unroll
             for (uint32_t j = 0u; j < LOADS; j++) {
                 if (i + j >= left) break;
@@ -210,7 +216,7 @@ IE_INLINE void join(const ie_abi_attn *a, uint32_t t, uint32_t head, uint32_t n,
 
 /* A partial's softmax in LDS: e of each position, and for each page its maximum, the factor of what came before, and the sum. */
 typedef struct {
-    float e[IE_FOLD_PAGES][IE_PAGE];
+    float e[IE_FOLD_PAGES][IE_PAGE] __attribute__((aligned(16)));
     float top[IE_FOLD_PAGES], c[IE_FOLD_PAGES], sum[IE_FOLD_PAGES];
     float all; /* the partial's maximum */
 } soft;
@@ -268,42 +274,106 @@ IE_INLINE float part_sum(const IE_LDS soft *f, view v, uint32_t k) {
 
 /* ---- a partial of several query heads that share keys and values, by a workgroup ---------------------------------------- */
 
-/* Heads of HD dimensions, up to SPLIT_HEADS of them: a wave scores a page for all heads with its keys in registers; then two dimensions of
- * one head a lane. */
-#define SPLIT_HEADS(HD) (2u * 256u / (HD))
+/* A wave scores a page for all heads with its keys in registers; then a lane has two dimensions of G heads' outputs.
+ *
+ * Keys come 16 bytes a lane, chunk (8 dimensions) 4 m + lane % 4 of positions 8 i + lane / 4, i < 4. Four lanes exchange words, so that a lane has
+ * word lane % 4 of every chunk: the partial sums 2 w and 2 w + 1 of the order's eight. A query's values are then two words a chunk and lane, and
+ * not eight for all lanes. The eight sums come together by exchanges again, after which a lane has the score of one position: slot_of(lane). */
 typedef struct {
-    IE_GLOBAL const float *q; /* of head 0 */
+    IE_GLOBAL const uint16_t *page; /* the wave's, if it is seen */
     view v;
     uint32_t t, kv, head, n; /* heads head .. head + n - 1 */
     uint32_t k, page0;       /* the partial, its first page */
+    uint32_t p0, p1, lo, hi; /* pages that are seen; slots of this wave's */
+    bool mine, early;        /* the workgroup has work; older steps have written the wave's page */
 } split;
+
+/* LDS of a workgroup. */
+typedef struct {
+    IE_LDS float *q;         /* [head][HD], then the heads' outputs */
+    IE_LDS soft *f;          /* [head] */
+    IE_LDS uint32_t *number; /* of the partial's pages in the pool */
+    IE_LDS uint32_t *last;   /* whether this workgroup joins */
+    IE_LDS uint64_t *arrived; /* COPY: of each page's values, which lie in v [page][32][hdp] */
+    IE_LDS uint32_t *v;
+} split_lds;
+
+IE_INLINE uint32_t slot_of(uint32_t lane) { return lane % 4u * 8u + lane / 4u; }
 
 IE_INLINE IE_GLOBAL const uint16_t *split_page(const ie_abi_attn *a, const split *s, uint32_t number) {
     return a->pages.kv + number * a->pages.page_stride + (uint64_t)s->kv * ie_head_pad(a->hd) * 2u * IE_PAGE;
 }
 
-/* The lane's position of page p of the partial: 16 bytes of keys of chunks c0 .. of 8 dimensions. */
-IE_INLINE void split_keys(const ie_abi_attn *a, IE_GLOBAL const uint16_t *page, uint32_t c0, const uint32_t N, ie_u4 *k) {
-    uint32_t chunks = ie_head_pad(a->hd) / 8u;
+/* Chunks c0 .. c0 + N - 1 of the page's keys: words k[i * N + 4 m ..] are chunk c0 + 4 m + lane % 4 of position 8 i + lane / 4. */
+IE_INLINE void split_keys(const ie_abi_attn *a, IE_GLOBAL const uint16_t *page, uint32_t c0, const uint32_t N, uint32_t *k) {
+    uint32_t chunks = ie_head_pad(a->hd) / 8u, lane = ie_lane();
 #pragma unroll
-    for (uint32_t c = 0u; c < N; c++) k[c] = ie_load16(page + ((c0 + c < chunks ? c0 + c : 0u) * IE_PAGE + ie_lane()) * 8u);
+    for (uint32_t i = 0u; i < 4u; i++)
+#pragma unroll
+        for (uint32_t m = 0u; m < N / 4u; m++) {
+            uint32_t c = c0 + 4u * m + lane % 4u;
+            ie_u4 v = ie_load16(page + ((c < chunks ? c : 0u) * IE_PAGE + 8u * i + lane / 4u) * 8u);
+            uint32_t *to = k + i * N + 4u * m;
+            to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+        }
 }
 
-/* Adds chunks c0 .. c0 + N - 1, of n that there are, of the dot products with H queries: q in LDS, [head][HD], zeros beyond the head. */
-IE_INLINE void split_dots(const IE_LDS float *q, uint32_t n, uint32_t c0, const uint32_t N, const uint32_t HD, const uint32_t H, const ie_u4 *k,
+/* Four lanes' words of n such pieces: lane w gets word w of each one's four, in the order of the lanes. */
+IE_INLINE void quad_turn(const uint32_t n, uint32_t *k) {
+    bool odd = ie_lane() % 2u != 0u, upper = ie_lane() % 4u >= 2u;
+#pragma unroll
+    for (uint32_t i = 0u; i < 4u * n; i += 4u) {
+        uint32_t r0 = ie_xor(odd ? k[i] : k[i + 1u], 1), r1 = ie_xor(odd ? k[i + 2u] : k[i + 3u], 1);
+        uint32_t x = odd ? r0 : k[i], y = odd ? k[i + 1u] : r0, z = odd ? r1 : k[i + 2u], w = odd ? k[i + 3u] : r1;
+        r0 = ie_xor(upper ? x : z, 2), r1 = ie_xor(upper ? y : w, 2);
+        k[i] = upper ? r0 : x, k[i + 1u] = upper ? r1 : y, k[i + 2u] = upper ? z : r0, k[i + 3u] = upper ? w : r1;
+    }
+}
+
+/* Adds chunks c0 .. c0 + N - 1, of n that there are, to the partial sums of H queries: q in LDS, [head][HD], zeros beyond the head;
+ * acc[head][2 i + parity]. The keys have been turned. */
+IE_INLINE void split_dots(const IE_LDS float *q, uint32_t n, uint32_t c0, const uint32_t N, const uint32_t HD, const uint32_t H, const uint32_t *k,
                           float acc[][8]) {
+    const IE_LDS float *mine = q + 2u * (ie_lane() % 4u);
+    float x[8];
 #pragma unroll
     for (uint32_t c = 0u; c < N; c++) {
         if (c0 + c >= n) continue;
 #pragma unroll
+        for (uint32_t i = 0u; i < 4u; i++) {
+            uint32_t w = k[i * N + c];
+            x[2u * i] = ie_f16_lo(w), x[2u * i + 1u] = ie_f16_hi(w);
+        }
+#pragma unroll
         for (uint32_t h = 0u; h < H; h++) {
-            float x[8];
-            ie_u4 lo = ie_lds16(q + h * HD + (c0 + c) * 8u), hi = ie_lds16(q + h * HD + (c0 + c) * 8u + 4u);
-            x[0] = ie_f32_of(lo.x), x[1] = ie_f32_of(lo.y), x[2] = ie_f32_of(lo.z), x[3] = ie_f32_of(lo.w);
-            x[4] = ie_f32_of(hi.x), x[5] = ie_f32_of(hi.y), x[6] = ie_f32_of(hi.z), x[7] = ie_f32_of(hi.w);
-            DOT8(acc[h], x, k[c]);
+            ie_f2 two = ie_lds8(mine + h * HD + (c0 + c) * 8u);
+#pragma unroll
+            for (uint32_t i = 0u; i < 4u; i++) {
+                acc[h][2u * i] = ie_fma(two.x, x[2u * i], acc[h][2u * i]);
+                acc[h][2u * i + 1u] = ie_fma(two.y, x[2u * i + 1u], acc[h][2u * i + 1u]);
+            }
         }
     }
+}
+
+/* ((a0 + a4) + (a2 + a6)) + ((a1 + a5) + (a3 + a7)) of the lane's slot. */
+IE_INLINE float quad_sum(const float acc[8]) {
+    bool odd = ie_lane() % 2u != 0u, upper = ie_lane() % 4u >= 2u;
+    float s[4];
+#pragma unroll
+    for (uint32_t j = 0u; j < 4u; j++) s[j] = (upper ? acc[4u + j] : acc[j]) + ie_xorf(upper ? acc[j] : acc[4u + j], 2);
+    float even = (odd ? s[2] : s[0]) + ie_xorf(odd ? s[0] : s[2], 1), other = (odd ? s[3] : s[1]) + ie_xorf(odd ? s[1] : s[3], 1);
+    return even + other;
+}
+
+/* The halving tree over slots, from each lane's slot. */
+IE_INLINE float slot_tree(float x) {
+    x += ie_xorf(x, 2);
+    x += ie_xorf(x, 1);
+    x += ie_xorf(x, 16);
+    x += ie_xorf(x, 8);
+    x += ie_xorf(x, 4);
+    return ie_uniformf(x);
 }
 
 /* 16 rows of V of a page, from row i on, dimensions d and d + 1. */
@@ -315,19 +385,29 @@ IE_INLINE void split_values_lds(const IE_LDS uint32_t *v, uint32_t hdp, uint32_t
 #pragma unroll
     for (uint32_t j = 0u; j < 16u; j++) x[j] = v[(i + j) * (hdp / 2u)];
 }
-/* Adds them for the rows of [lo, hi). */
-IE_INLINE void split_add(const uint32_t *x, const IE_LDS float *e, uint32_t i, uint32_t lo, uint32_t hi, float *o) {
+/* Adds them for the rows of [lo, hi) to G heads' outputs; f: the first head's, page p. */
+IE_INLINE void split_add(const uint32_t *x, const IE_LDS soft *f, uint32_t p, uint32_t i, uint32_t lo, uint32_t hi, const uint32_t G, float o[][2]) {
     bool all = lo <= i && i + 16u <= hi;
 #pragma unroll
-    for (uint32_t j = 0u; j < 16u; j++) {
-        if (!all && (i + j < lo || i + j >= hi)) continue;
-        float w = e[i + j];
-        o[0] = ie_fma(w, ie_f16_lo(x[j]), o[0]), o[1] = ie_fma(w, ie_f16_hi(x[j]), o[1]);
+    for (uint32_t j = 0u; j < 16u; j += 4u) {
+        ie_u4 w[4];
+#pragma unroll
+        for (uint32_t g = 0u; g < G; g++) w[g] = ie_lds16(&f[g].e[p][i + j]);
+#pragma unroll
+        for (uint32_t r = 0u; r < 4u; r++) {
+            if (!all && (i + j + r < lo || i + j + r >= hi)) continue;
+            float v0 = ie_f16_lo(x[j + r]), v1 = ie_f16_hi(x[j + r]);
+#pragma unroll
+            for (uint32_t g = 0u; g < G; g++) {
+                float e = ie_f32_of(r == 0u ? w[g].x : r == 1u ? w[g].y : r == 2u ? w[g].z : w[g].w);
+                o[g][0] = ie_fma(e, v0, o[g][0]), o[g][1] = ie_fma(e, v1, o[g][1]);
+            }
+        }
     }
 }
 
 /* The workgroup has left its heads' partials in memory; who comes last joins them, a wave 64 dimensions of a head. */
-IE_INLINE void split_join(const ie_abi_attn *a, const split *s, IE_LDS uint32_t *last) {
+IE_INLINE void split_join(const ie_abi_attn *a, const split *s, IE_LDS uint32_t *last, const uint32_t LOADS) {
     uint32_t n = view_k1(s->v) - view_k0(s->v), each = (a->hd + 63u) / 64u, h = 0u, i = ie_wave();
     IE_GLOBAL uint32_t *count = a->count + s->t * a->n_head + s->head;
     ie_barrier();
@@ -342,19 +422,9 @@ IE_INLINE void split_join(const ie_abi_attn *a, const split *s, IE_LDS uint32_t 
     for (;; i += 8u) {
         while (i >= each) i -= each, h++;
         if (h >= s->n) break;
-        join(a, s->t, s->head + h, n, 2u * i, 2u, 16u);
+        join(a, s->t, s->head + h, n, 2u * i, 2u, LOADS);
     }
 }
-
-/* LDS of a workgroup. */
-typedef struct {
-    IE_LDS float *q;         /* [head][HD], then the heads' outputs */
-    IE_LDS soft *f;          /* [head] */
-    IE_LDS uint32_t *number; /* of the partial's pages in the pool */
-    IE_LDS uint32_t *last;   /* whether this workgroup joins */
-    IE_LDS uint64_t *arrived; /* COPY: of each page's values, which lie in v [page][32][hdp] */
-    IE_LDS uint32_t *v;
-} split_lds;
 
 #if IE_COPIES
 IE_INLINE void split_copy(const split_lds *l, IE_GLOBAL const uint16_t *page, uint32_t p, uint32_t hdp) {
@@ -363,7 +433,7 @@ IE_INLINE void split_copy(const split_lds *l, IE_GLOBAL const uint16_t *page, ui
 }
 #define split_arrived(l, p) ie_arrive_wait((l)->arrived + (p), 0u)
 IE_INLINE void split_ready(const split_lds *l) {
-    if (ie_tid() < IE_FOLD_PAGES) ie_arrive_new(l->arrived + ie_tid());
+    if (ie_tid() < IE_FOLD_PAGES) ie_arrive_new(l->arrived + ie_tid(), 1u);
     ie_arrive_ready();
     ie_barrier();
 }
@@ -373,165 +443,204 @@ IE_INLINE void split_ready(const split_lds *l) {
 #define split_ready(l) ((void)0)
 #endif
 
-/* H: heads that the registers have room for, at least a->hpw. COPY: the card copies values to LDS while scores are computed. */
-IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32_t HD, const uint32_t H, const bool COPY) {
-    const uint32_t NK = HD / 8u < 16u ? HD / 8u : 16u, lane = ie_lane(), wave = ie_wave(), tid = ie_tid(), hd = a->hd, hdp = ie_head_pad(hd);
+/* Which partial of which heads; and before the launches before this one are through, what older steps have written: keys to registers (NK chunks),
+ * then values to LDS (COPY). */
+IE_INLINE split split_begin(const ie_abi_attn *a, const split_lds *l, const uint32_t NK, const uint32_t H, const bool COPY, uint32_t *k) {
+    const uint32_t lane = ie_lane(), wave = ie_wave(), tid = ie_tid(), hdp = ie_head_pad(a->hd);
     IE_GLOBAL const ie_abi_batch *b = a->out.batch;
-    IE_LDS float *q = l->q;
-    IE_LDS soft *f = l->f;
-    split s = {.t = a->t0 + ie_wg_y()};
-    ie_dep_go();
+    split s = {.t = a->t0 + ie_wg_y(), .page = a->pages.kv};
     s.kv = ie_div_inv(ie_wg_x(), a->shares_inv);
     uint32_t share = ie_wg_x() - s.kv * a->shares, seq = b->seq[s.t];
     s.head = s.kv * a->group + share * a->hpw, s.n = a->group - share * a->hpw < a->hpw ? a->group - share * a->hpw : a->hpw;
     if (H == 1u) s.n = 1u;
     s.v = view_of(a, s.t);
     s.k = view_k0(s.v) + ie_wg_z(), s.page0 = ie_part_page(s.k);
-    bool mine = s.t < b->n && s.k < view_k1(s.v), early = false;
-    uint32_t p0 = 0u, p1 = 0u, lo = 0u, hi = 0u; /* pages that are seen; slots of this wave's */
-    ie_u4 k[16];
-    IE_GLOBAL const uint16_t *page = a->pages.kv;
-    if (COPY && mine) split_ready(l);
-    if (mine) {
-        uint32_t first = ie_page_of(s.v.lo), end = ie_page_of(s.v.hi - 1u) + 1u;
-        p0 = first > s.page0 ? first - s.page0 : 0u, p1 = end - s.page0 < IE_FOLD_PAGES ? end - s.page0 : IE_FOLD_PAGES;
-        IE_GLOBAL const uint32_t *table = a->pages.table + ie_table_at(seq, s.page0, a->pages.per_seq);
-        if (!COPY && tid >= p0 && tid < p1) l->number[tid] = table[tid];
-        if (wave >= p0 && wave < p1) {
-            lo = slot_lo(s.v, s.page0 + wave), hi = slot_hi(s.v, s.page0 + wave);
-            page = split_page(a, &s, table[wave]);
-            early = b->n == 1u && s.page0 + wave + 1u < end; /* older steps have written it */
-            if (!COPY && lane == 0u) ie_ahead(page, hdp * 2u * IE_PAGE * 2u);
-            if (COPY && early && lane == 0u) split_copy(l, page, wave, hdp);
-            if (early) split_keys(a, page, 0u, NK, k);
-        }
+    s.mine = s.t < b->n && s.k < view_k1(s.v);
+    if (!s.mine) return s;
+    if (COPY) split_ready(l);
+    uint32_t first = ie_page_of(s.v.lo), end = ie_page_of(s.v.hi - 1u) + 1u;
+    s.p0 = first > s.page0 ? first - s.page0 : 0u, s.p1 = end - s.page0 < IE_FOLD_PAGES ? end - s.page0 : IE_FOLD_PAGES;
+    IE_GLOBAL const uint32_t *table = a->pages.table + ie_table_at(seq, s.page0, a->pages.per_seq);
+    if (!COPY && tid >= s.p0 && tid < s.p1) l->number[tid] = table[tid];
+    if (wave >= s.p0 && wave < s.p1) {
+        s.lo = slot_lo(s.v, s.page0 + wave), s.hi = slot_hi(s.v, s.page0 + wave);
+        s.page = split_page(a, &s, table[wave]);
+        s.early = b->n == 1u && s.page0 + wave + 1u < end;
+        if (!COPY && lane == 0u) ie_ahead(s.page, hdp * 2u * IE_PAGE * 2u);
+        if (s.early) split_keys(a, s.page, 0u, NK, k);
+        if (COPY && s.early && lane == 0u) split_copy(l, s.page, wave, hdp);
     }
-    ie_dep_wait();
-    if (!mine) return;
-    if (COPY && lo < hi && !early && lane == 0u) split_copy(l, page, wave, hdp);
-    if (lo < hi && !early) split_keys(a, page, 0u, NK, k);
-    float qv[2]; /* H * HD is at most 512 */
-#pragma unroll
-    for (uint32_t j = 0u; j < 2u; j++) {
-        uint32_t i = tid + 256u * j;
-        qv[j] = i < s.n * HD && i % HD < hd ? query_at(a, s.t, s.head + i / HD)[i % HD] : 0.0f;
-    }
-#pragma unroll
-    for (uint32_t j = 0u; j < 2u; j++)
-        if (tid + 256u * j < H * HD) q[tid + 256u * j] = qv[j]; /* zeros for heads that there are not: they are scored, too */
-    uint32_t slot = tid / (HD / 2u), d = 2u * (tid % (HD / 2u));
-    bool has = slot < s.n && d < hdp;
-    uint32_t va[16], vb[16];
-    ie_barrier();
-    IE_GLOBAL const uint16_t *v = page;
-    if (!COPY) v = split_page(a, &s, l->number[p0]) + hdp * IE_PAGE + (has ? d : 0u);
-    if (!COPY && has) split_values(v, hdp, 0u, va); /* the first values are on their way, too */
-    float score[SPLIT_HEADS(64u)];
-    if (lo < hi) {
-#pragma unroll
-        for (uint32_t h0 = 0u; h0 < H; h0 += 4u) { /* four heads' sums in registers at a time */
-            const uint32_t n = H < 4u ? H : 4u;
-            float acc[4][8];
-#pragma unroll
-            for (uint32_t h = 0u; h < n; h++)
-#pragma unroll
-                for (uint32_t j = 0u; j < 8u; j++) acc[h][j] = 0.0f;
-            if (hdp == HD) split_dots(q + h0 * HD, 2u * NK, 0u, NK, HD, n, k, acc);
-            else split_dots(q + h0 * HD, hdp / 8u, 0u, NK, HD, n, k, acc);
-            if (HD > 128u) { /* all its heads are one such group */
-                split_keys(a, page, NK, NK, k);
-                split_dots(q, hdp / 8u, NK, NK, HD, n, k, acc);
-            }
-#pragma unroll
-            for (uint32_t h = 0u; h < n; h++) {
-                float *x = acc[h];
-                float sum = ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
-                score[h0 + h] = lane >= lo && lane < hi ? sum * a->scale : -__builtin_inff();
-            }
-        }
-    } else {
-#pragma unroll
-        for (uint32_t h = 0u; h < H; h++) score[h] = -__builtin_inff();
-    }
-#pragma unroll
-    for (uint32_t h = 0u; h < H; h++) {
-        if (h >= s.n) continue;
-        float top = ie_wave_max(score[h]);
-        if (lane == 0u) f[h].top[wave] = top;
-    }
-    ie_barrier();
-#pragma unroll
-    for (uint32_t h = 0u; h < H; h++) {
-        if (h >= s.n) continue;
-        float m = part_soft(&f[h], score[h], lo < hi);
-        if (tid == 0u) f[h].all = m;
-    }
-    ie_barrier();
-    float o[2] = {0.0f, 0.0f};
-    if (has) {
-        const IE_LDS soft *fh = &f[slot];
-        for (uint32_t p = p0; p < p1; p++) {
-            uint32_t from = slot_lo(s.v, s.page0 + p), to = slot_hi(s.v, s.page0 + p);
-            const IE_LDS uint32_t *at = l->v + (COPY ? p * hdp * (IE_PAGE / 2u) + d / 2u : 0u);
-            float c = fh->c[p];
-            if (COPY) {
-                split_arrived(l, p);
-                split_values_lds(at, hdp, 0u, va);
-            }
-            o[0] *= c, o[1] *= c;
-            if (COPY && to > 16u) split_values_lds(at, hdp, 16u, vb);
-            if (!COPY && to > 16u) split_values(v, hdp, 16u, vb);
-            split_add(va, fh->e[p], 0u, from, to, o);
-            if (!COPY && p + 1u < p1) {
-                v = split_page(a, &s, l->number[p + 1u]) + hdp * IE_PAGE + d;
-                split_values(v, hdp, 0u, va);
-            }
-            if (to > 16u) split_add(vb, fh->e[p], 16u, from, to, o);
-        }
-    }
-    /* the heads' sums: of a single partial they are the result (its weight is 1), else to memory */
-    uint32_t parts = view_k1(s.v) - view_k0(s.v);
-    if (parts == 1u) {
-        if (has) q[slot * HD + d] = ie_fma(o[0], 1.0f, 0.0f), q[slot * HD + d + 1u] = ie_fma(o[1], 1.0f, 0.0f);
-        ie_barrier();
-        uint32_t slices = HD / 32u;
-        for (uint32_t i = wave; i < s.n * slices; i += 8u) {
-            uint32_t h = i / slices;
-            float inv = ie_div(1.0f, ie_fma(part_sum(&f[h], s.v, s.k), 1.0f, 0.0f));
-            if (i % slices * 32u < hd) put_slice(a, s.t, s.head + h, i % slices, q[i * 32u + lane], inv);
-        }
-        return;
-    }
-    if (has) {
-        IE_GLOBAL float *to = part_at(a, s.t, s.head + slot, s.k - view_k0(s.v));
-        to[d] = o[0], to[d + 1u] = o[1];
-        if (d == 0u) to[hdp] = f[slot].all, to[hdp + 1u] = part_sum(&f[slot], s.v, s.k);
-    }
-    split_join(a, &s, l->last);
+    return s;
 }
 
-#define ATTN_SPLIT(NAME, HD, H, COPY) \
+/* The scores of the wave's page and H heads at q: score[h] is that of slot_of(lane). */
+IE_INLINE void split_scores(const ie_abi_attn *a, const split *s, const IE_LDS float *q, const uint32_t HD, const uint32_t H, const uint32_t NK, uint32_t *k,
+                            float *score) {
+    const uint32_t hdp = ie_head_pad(a->hd), slot = slot_of(ie_lane());
+    float acc[8][8];
+#pragma unroll
+    for (uint32_t h = 0u; h < H; h++)
+#pragma unroll
+        for (uint32_t j = 0u; j < 8u; j++) acc[h][j] = 0.0f;
+    if (hdp == HD) split_dots(q, HD / 8u, 0u, NK, HD, H, k, acc);
+    else split_dots(q, hdp / 8u, 0u, NK, HD, H, k, acc);
+    if (HD / 8u > NK) { /* the other half; all its heads are one such group */
+        split_keys(a, s->page, NK, NK, k);
+        quad_turn(NK, k);
+        split_dots(q, hdp / 8u, NK, NK, HD, H, k, acc);
+    }
+#pragma unroll
+    for (uint32_t h = 0u; h < H; h++) {
+        float x = quad_sum(acc[h]) * a->scale;
+        score[h] = slot >= s->lo && slot < s->hi ? x : -__builtin_inff();
+    }
+}
+
+/* After a barrier: exponentials, factors and sums of head `f` to LDS (as part_soft, by slots). */
+IE_INLINE void split_soft(IE_LDS soft *f, float s, bool seen) {
+    float m = -__builtin_inff(), before = m, all = m;
+    uint32_t w = ie_wave();
+#pragma unroll
+    for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) { /* pages not seen have -infinity */
+        float x = f->top[p];
+        before = p < w ? (before > x ? before : x) : before;
+        m = p <= w ? (m > x ? m : x) : m;
+        all = all > x ? all : x;
+    }
+    float e = ie_exp(s - m), c = ie_exp(before - m), sum = slot_tree(e);
+    if (seen) f->e[w][slot_of(ie_lane())] = e;
+    if (ie_lane() == 0u) f->c[w] = seen ? c : 1.0f, f->sum[w] = sum;
+    if (ie_tid() == 0u) f->all = all;
+}
+
+/* A lane's dimensions d, d + 1 of G heads from f on: the partial's sums. v: the pages' values in LDS (COPY), else page numbers. */
+IE_INLINE void split_outputs(const ie_abi_attn *a, const split *s, const split_lds *l, const IE_LDS soft *f, uint32_t d, const uint32_t G, const bool COPY,
+                             float o[][2]) {
+    const uint32_t hdp = ie_head_pad(a->hd);
+    uint32_t va[16], vb[16];
+    IE_GLOBAL const uint16_t *v = a->pages.kv;
+    if (!COPY) {
+        v = split_page(a, s, l->number[s->p0]) + hdp * IE_PAGE + d;
+        split_values(v, hdp, 0u, va);
+    }
+    for (uint32_t p = s->p0; p < s->p1; p++) {
+        uint32_t from = slot_lo(s->v, s->page0 + p), to = slot_hi(s->v, s->page0 + p);
+        const IE_LDS uint32_t *at = l->v + (COPY ? p * hdp * (IE_PAGE / 2u) + d / 2u : 0u);
+        if (COPY) {
+            split_arrived(l, p);
+            split_values_lds(at, hdp, 0u, va);
+        }
+#pragma unroll
+        for (uint32_t g = 0u; g < G; g++) o[g][0] *= f[g].c[p], o[g][1] *= f[g].c[p];
+        if (COPY && to > 16u) split_values_lds(at, hdp, 16u, vb);
+        if (!COPY && to > 16u) split_values(v, hdp, 16u, vb);
+        split_add(va, f, p, 0u, from, to, G, o);
+        if (!COPY && p + 1u < s->p1) {
+            v = split_page(a, s, l->number[p + 1u]) + hdp * IE_PAGE + d;
+            split_values(v, hdp, 0u, va);
+        }
+        if (to > 16u) split_add(vb, f, p, 16u, from, to, G, o);
+    }
+}
+
+/* A single partial is the result (its weight is 1): the heads' sums are in q. */
+IE_INLINE void split_result(const ie_abi_attn *a, const split *s, const split_lds *l, const uint32_t HD) {
+    const uint32_t slices = HD / 32u;
+    for (uint32_t i = ie_wave(); i < s->n * slices; i += 8u) {
+        uint32_t h = i / slices;
+        float inv = ie_div(1.0f, ie_fma(part_sum(&l->f[h], s->v, s->k), 1.0f, 0.0f));
+        if (i % slices * 32u < a->hd) put_slice(a, s->t, s->head + h, i % slices, l->q[i * 32u + ie_lane()], inv);
+    }
+}
+
+/* H: heads that there is room for, at least a->hpw, in groups of HG for scores; G: heads of a lane for outputs. */
+IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32_t HD, const uint32_t H, const uint32_t G, const bool COPY) {
+    const uint32_t NK = COPY || HD <= 128u ? HD / 8u : 16u, HG = HD > 128u || H < 4u ? H : 4u, tid = ie_tid(), wave = ie_wave(), hd = a->hd;
+    const uint32_t hdp = ie_head_pad(hd), QV = (H * HD + 255u) / 256u;
+    IE_LDS float *q = l->q;
+    IE_LDS soft *f = l->f;
+    uint32_t k[128];
+    ie_dep_go();
+    split s = split_begin(a, l, NK, H, COPY, k);
+    ie_dep_wait();
+    if (!s.mine) return;
+    bool seen = s.lo < s.hi;
+    if (seen && !s.early) split_keys(a, s.page, 0u, NK, k);
+    if (COPY && seen && !s.early && ie_lane() == 0u) split_copy(l, s.page, wave, hdp);
+#pragma unroll
+    for (uint32_t j = 0u; j < QV; j++) {
+        uint32_t i = tid + 256u * j;
+        float x = i < s.n * HD && i % HD < hd ? query_at(a, s.t, s.head + i / HD)[i % HD] : 0.0f;
+        if (i < H * HD) q[i] = x;
+    }
+    if (seen) quad_turn(NK, k);
+    ie_barrier();
+    float score[8];
+#pragma unroll
+    for (uint32_t h0 = 0u; h0 < H; h0 += HG) {
+        if (h0 >= s.n) continue;
+        if (seen) split_scores(a, &s, q + h0 * HD, HD, HG, NK, k, score + h0);
+#pragma unroll
+        for (uint32_t h = h0; h < h0 + HG; h++) {
+            score[h] = seen ? score[h] : -__builtin_inff();
+            float top = ie_wave_max(score[h]);
+            if (ie_lane() == 0u) f[h].top[wave] = top;
+        }
+    }
+    ie_barrier();
+#pragma unroll
+    for (uint32_t h0 = 0u; h0 < H; h0 += HG) {
+        if (h0 >= s.n) continue;
+#pragma unroll
+        for (uint32_t h = h0; h < h0 + HG; h++) split_soft(&f[h], score[h], seen);
+    }
+    ie_barrier();
+    uint32_t first = tid / (HD / 2u) * G, d = 2u * (tid % (HD / 2u)), parts = view_k1(s.v) - view_k0(s.v);
+    float o[4][2];
+    bool has = first < s.n && first + G <= H && d < hdp;
+#pragma unroll
+    for (uint32_t g = 0u; g < G; g++) o[g][0] = 0.0f, o[g][1] = 0.0f;
+    if (has) split_outputs(a, &s, l, f + first, d, G, COPY, o);
+#pragma unroll
+    for (uint32_t g = 0u; g < G; g++) {
+        if (!has || first + g >= s.n) continue;
+        if (parts == 1u) q[(first + g) * HD + d] = ie_fma(o[g][0], 1.0f, 0.0f), q[(first + g) * HD + d + 1u] = ie_fma(o[g][1], 1.0f, 0.0f);
+        else {
+            IE_GLOBAL float *to = part_at(a, s.t, s.head + first + g, s.k - view_k0(s.v));
+            to[d] = o[g][0], to[d + 1u] = o[g][1];
+            if (d == 0u) to[hdp] = f[first + g].all, to[hdp + 1u] = part_sum(&f[first + g], s.v, s.k);
+        }
+    }
+    if (parts > 1u) {
+        split_join(a, &s, l->last, COPY ? 32u : 16u);
+        return;
+    }
+    ie_barrier();
+    split_result(a, &s, l, HD);
+}
+
+#define ATTN_SPLIT(NAME, HD, H, G, COPY) \
     IE_KERNEL(256) ie_attn_##NAME##_##HD(ie_abi_attn a) { \
-        static IE_LDS_VAR float q[(H) * HD##u]; \
+        static IE_LDS_VAR float q[(H) * HD##u] __attribute__((aligned(16))); \
         static IE_LDS_VAR soft f[H]; \
         static IE_LDS_VAR uint32_t number[IE_FOLD_PAGES], last; \
         SPLIT_COPIES \
         const split_lds l = {.q = q, .f = f, .number = number, .last = &last, .arrived = arrived, .v = values}; \
-        attn_split(&a, &l, HD##u, H, COPY); \
+        attn_split(&a, &l, HD##u, H, G, COPY); \
     }
 #define SPLIT_COPIES IE_LDS uint64_t *arrived = 0; IE_LDS uint32_t *values = 0;
-ATTN_SPLIT(one, 64, 1u, false)
-ATTN_SPLIT(one, 128, 1u, false)
-ATTN_SPLIT(one, 256, 1u, false)
-ATTN_SPLIT(split, 64, SPLIT_HEADS(64u), false)
-ATTN_SPLIT(split, 128, SPLIT_HEADS(128u), false)
-ATTN_SPLIT(split, 256, SPLIT_HEADS(256u), false)
+ATTN_SPLIT(one, 64, 1u, 1u, false)
+ATTN_SPLIT(one, 128, 1u, 1u, false)
+ATTN_SPLIT(one, 256, 1u, 1u, false)
+ATTN_SPLIT(split, 64, 8u, 1u, false)
+ATTN_SPLIT(split, 128, 4u, 1u, false)
+ATTN_SPLIT(split, 256, 2u, 1u, false)
 #if IE_COPIES
 #undef SPLIT_COPIES
 #define SPLIT_COPIES static IE_LDS_VAR uint64_t arrived[IE_FOLD_PAGES]; IE_LDS uint32_t *values = ie_lds_more;
-ATTN_SPLIT(copy, 64, SPLIT_HEADS(64u), true)
-ATTN_SPLIT(copy, 128, SPLIT_HEADS(128u), true)
-ATTN_SPLIT(copy, 256, SPLIT_HEADS(256u), true)
+ATTN_SPLIT(copy, 64, 8u, 1u, true)
+ATTN_SPLIT(copy, 128, 4u, 1u, true)
+ATTN_SPLIT(copy, 256, 6u, 3u, true)
 #endif
 
 /* ---- all partials by one workgroup --------------------------------------------------------------------------------------- */

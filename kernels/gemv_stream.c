@@ -45,7 +45,7 @@ IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, IE_LDS uint32
     s.i0 = s.i = ie_seg_unit(s.seg, a->nblk), s.i1 = ie_seg_unit(seg1, a->nblk);
     s.ring = rings + wave * a->ahead * ie_gpu_place_words(f), s.arrived = arrived + wave * RING_MAX;
     if (s.i0 == s.i1) s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
-    if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane());
+    if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane(), 1u);
     ie_arrive_ready();
     ie_wave_sync();
     for (uint32_t k = 0; k < a->ahead; k++) stream_ask(f, a, &s);
@@ -96,7 +96,7 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
         IE_LDS uint32_t *x = ie_lds_more; \
         const uint32_t nblk = a.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.rows); \
         ie_dep_go(); \
-        if (ie_tid() == 0u) ie_arrive_new(&x_arrived); \
+        if (ie_tid() == 0u) ie_arrive_new(&x_arrived, 1u); \
         stream s = stream_new(ROW, &a, x + nblk * IE_Q8_WORDS, arrived); \
         ie_barrier(); \
         ie_dep_wait(); \

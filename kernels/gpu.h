@@ -26,6 +26,7 @@
 #define ie_scalar(p) ((IE_SCALAR const float *)(p)) /* of floats */
 
 typedef uint32_t ie_u4 __attribute__((ext_vector_type(4)));
+typedef float ie_f2 __attribute__((ext_vector_type(2)));
 
 #if defined(__AMDGCN__)
 
@@ -157,11 +158,15 @@ IE_INLINE void ie_wave_sync(void) { __nvvm_bar_warp_sync(0xFFFFFFFFu); } /* the 
 
 /* Copies to LDS that the card makes by itself, on sm_90: a record in LDS counts the bytes that have arrived. By one lane: ie_arrive_new, then
  * (all that have made one) ie_arrive_ready; for each use ie_arrive_expect with all its bytes, and the copies (16 bytes or a multiple, so aligned).
+ * A record of n arrivals, by ie_arrive, is a barrier at which only some wait: what was written before an arrival is seen after the wait.
  * By all lanes: ie_arrive_wait; phase is 0 for a record's first use, 1 for the second, 0 for the third. */
 #define IE_COPIES 1
 extern IE_LDS uint32_t ie_lds_more[] __attribute__((aligned(128))); /* LDS that the launch asks for */
 IE_INLINE uint32_t ie_lds_at(const IE_LDS void *p) { return (uint32_t)(uintptr_t)p; }
-IE_INLINE void ie_arrive_new(IE_LDS uint64_t *a) { __asm__ volatile(IE_SM90 "mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(ie_lds_at(a)) : "memory"); }
+IE_INLINE void ie_arrive_new(IE_LDS uint64_t *a, uint32_t n) {
+    __asm__ volatile(IE_SM90 "mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(ie_lds_at(a)), "r"(n) : "memory");
+}
+IE_INLINE void ie_arrive(IE_LDS uint64_t *a) { __asm__ volatile(IE_SM90 "mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(ie_lds_at(a)) : "memory"); }
 IE_INLINE void ie_arrive_ready(void) { __asm__ volatile(IE_SM90 "fence.proxy.async.shared::cta;" ::: "memory"); }
 IE_INLINE void ie_arrive_expect(IE_LDS uint64_t *a, uint32_t bytes) {
     __asm__ volatile(IE_SM90 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(ie_lds_at(a)), "r"(bytes) : "memory");
@@ -177,6 +182,8 @@ IE_INLINE void ie_arrive_wait(IE_LDS uint64_t *a, uint32_t phase) {
     while (!done);
 }
 
+#elif defined(IE_LANES)
+#include "lanes.h" /* tests/gpu/lanes: NVIDIA's kernels on a CPU */
 #else
 #error "kernels are compiled for amdgcn or nvptx64"
 #endif
@@ -238,6 +245,7 @@ IE_INLINE uint32_t ie_lds_add(IE_LDS uint32_t *p, uint32_t v) {
 
 #define ie_load16(p) (*(IE_GLOBAL const ie_u4 *)(p))
 #define ie_lds16(p) (*(const IE_LDS ie_u4 *)(p))
+#define ie_lds8(p) (*(const IE_LDS ie_f2 *)(p)) /* aligned to 8 */
 #define ie_lds_put16(p, v) (*(IE_LDS ie_u4 *)(p) = (v))
 
 /* ---- floats: correctly rounded --------------------------------------------------------------------------------------------- */
@@ -311,6 +319,8 @@ IE_INLINE uint32_t ie_bytes4(uint32_t x) {
 IE_INLINE int32_t ie_dot4(uint32_t u, uint32_t s, int32_t acc) {
 #if defined(__AMDGCN__)
     return __builtin_amdgcn_sudot4(false, (int)u, true, (int)s, acc, false);
+#elif defined(IE_LANES)
+    return acc + ie_dot4_us(u, s);
 #else
     int32_t r;
     __asm__("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(u), "r"(s), "r"(acc));
@@ -413,6 +423,24 @@ IE_INLINE void ie_mma_spread(float v, float out[IE_MMA_ROWS]) {
 }
 IE_INLINE ie_mma_from ie_mma_where(void) { return (ie_mma_from){ie_lane() / 4u * IE_Q8_WORDS + ie_lane() % 4u}; }
 IE_INLINE ie_mma_x ie_mma_load(const ie_mma_from *f, IE_GLOBAL const uint32_t *p) { return (ie_mma_x){{p[f->at], p[f->at + 4u]}}; }
+#if defined(IE_LANES)
+IE_INLINE ie_mma_w ie_mma_weights(const uint32_t w[8], IE_LDS uint32_t *lds) {
+    ie_mma_w m;
+    ie_wave_sync();
+    for (uint32_t e = 0; e < 8u; e++) lds[8u * ie_lane() + e] = w[e];
+    ie_wave_sync();
+    for (uint32_t i = 0; i < 8u; i++) m.k[i] = lds[8u * (ie_lane() / 4u + 8u * (i / 4u * 2u + i % 2u)) + ie_lane() % 4u + i / 2u % 2u * 4u];
+    return m;
+}
+IE_INLINE ie_i8 ie_mma_half(const ie_mma_w *w, const ie_mma_x *x, uint32_t h, bool is_signed, ie_i8 acc) {
+    lanes_mma(w->k, x->k, h, 1u, is_signed, (int32_t *)&acc);
+    return acc;
+}
+IE_INLINE ie_i8 ie_mma_block(const ie_mma_w *w, const ie_mma_x *x, bool is_signed, ie_i8 acc) {
+    lanes_mma(w->k, x->k, 0u, 2u, is_signed, (int32_t *)&acc);
+    return acc;
+}
+#else
 IE_INLINE ie_mma_w ie_mma_weights(const uint32_t w[8], IE_LDS uint32_t *lds) {
     uint32_t l = ie_lane();
     __nvvm_bar_warp_sync(~0u); /* the block before has been read */
@@ -452,6 +480,8 @@ IE_INLINE ie_i8 ie_mma_block(const ie_mma_w *w, const ie_mma_x *x, bool is_signe
     }
     return acc;
 }
+
+#endif /* IE_LANES */
 
 #endif
 

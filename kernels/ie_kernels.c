@@ -5,6 +5,7 @@
 #include "gemv_many.c"
 #include "gemv_mma.c"
 #include "gemv_stream.c"
+#include "gemv_stream_t.c"
 #include "read.c"
 #include "rows.c"
 #include "sample.c"

@@ -60,9 +60,9 @@ static const env_row rows[IE_ENV_COUNT] = {
                        "(more host memory)."},
     [IE_ENV_HOST_TOPK] = {"IE_HOST_TOPK", V_SWITCH, "0|1", "0",
                           "GPU: read whole rows of logits back and choose candidates on the host. Same tokens."},
-    [IE_ENV_TR_MIN] = {"IE_TR_MIN", V_NUMBER, "1..17", "5",
-                       "GPU: tokens of a step from which on matrices are multiplied by matrix instructions, at least 2; 17: never. "
-                       "Same bits."},
+    [IE_ENV_TR_MIN] = {"IE_TR_MIN", V_NUMBER, "1..17", "",
+                       "GPU: tokens of a step from which on matrices are multiplied by matrix instructions, at least 2 (without it 5 on AMD, 2 on "
+                       "NVIDIA); 17: never. Same bits."},
     [IE_ENV_GEMV_NOBATCH] = {"IE_GEMV_NOBATCH", V_SWITCH, "0|1", "0",
                              "GPU, for debugging: with several tokens one launch for each of them multiplies a matrix. Same bits."},
     [IE_ENV_NORM_FUSE] = {"IE_NORM_FUSE", V_SWITCH, "0|1", "0",

@@ -24,7 +24,7 @@ typedef struct {
     ie_mat mat;
     uint32_t copies;
     uint64_t copy_bytes;   /* from copy to copy */
-    gpu_ptr weights, arena;
+    gpu_ptr weights, arena, scratch;
     ie_off xs, x1, y;      /* activations of 16 tokens together; of each alone, x1_step apart; results, 16 rows */
     ie_off x1_step;
     gpu_mat_choice choice;
@@ -143,7 +143,8 @@ static ie_status fill_tokens(gemv_rig *r, uint64_t bytes, uint32_t *seed, ie_err
 static void rig_close(gemv_rig *r) {
     gpu_free(r->dev->drv, r->weights);
     gpu_free(r->dev->drv, r->arena);
-    r->weights = r->arena = 0;
+    gpu_free(r->dev->drv, r->scratch);
+    r->weights = r->arena = r->scratch = 0;
 }
 
 /* A matrix of random weights, as many copies as fill `megabytes`, at least one. */
@@ -165,6 +166,8 @@ static ie_status rig_open(gemv_rig *r, gemv_dev *d, const ie_format *f, uint32_t
     uint64_t bytes = 256u * (uint64_t)r->y + (uint64_t)IE_DECODE_T * rows * 4u;
     ie_status st = gpu_alloc(d->drv, r->copies * r->copy_bytes, "the weights", &r->weights, err);
     if (!st) st = gpu_alloc(d->drv, bytes, "activations and results", &r->arena, err);
+    if (!st) st = gpu_alloc(d->drv, GPU_SCRATCH_MATS, "scratch", &r->scratch, err);
+    if (!st) st = gpu_fill(d->drv, r->scratch, 0, GPU_SCRATCH_MATS, d->stream, err);
     if (!st) st = fill_weights(r, &seed, err);
     if (!st) st = fill_tokens(r, 256u * (uint64_t)r->y, &seed, err);
     if (st) rig_close(r);
@@ -181,7 +184,7 @@ static ie_status rig_add(const gemv_rig *r, uint32_t c, uint32_t n, uint32_t t, 
     ie_step step = {.n = n};
     ie_op op = {.kind = OP_MATMUL, .src = n == 1 ? r->x1 + t * r->x1_step : r->xs, .dst = r->y, .dst_at = to * m.rows, .q8 = IE_NO_OFF, .res = IE_NO_OFF,
                 .vec = IE_NO_W, .src_q8 = m.fmt->dot != IE_FLOAT, .src_ld = m.cols, .dst_ld = m.rows};
-    gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &w, .step = &step, .weights = r->weights, .arena = r->arena, .mat = &r->choice};
+    gpu_run run = {.card = gpu_driver_card(r->dev->drv), .w = &w, .step = &step, .weights = r->weights, .arena = r->arena, .scratch = r->scratch, .mat = &r->choice};
     return gpu_launch_matmul(&run, &op, l, err);
 }
 static ie_status rig_run(const gemv_rig *r, const gpu_launches *l, ie_error *err) {

@@ -26,13 +26,14 @@ static const void *host_ptr(ie_backend *be, ie_state *st, uint64_t off) {
 }
 
 static ie_status memory(gpu_backend *g, ie_buf *out, ie_error *err) {
-    uint64_t have = 0, total = 0;
     ie_status st = gpu_enter(g, err);
-    gpu_leave(g, st ? st : gpu_mem_info(g->drv, &have, &total, err));
-    const gpu_held *h = &g->held;
+    if (!st) gpu_memory_note(g);
+    gpu_leave(g, st);
+    if (st) return st;
+    const gpu_held *h = &g->most;
     bool ok = ie_buf_printf(out, err, "device memory, MB: weights %.1f, activations and states %.1f, KV pages %.1f of %.1f, scratch %.1f; the card %.1f of %.1f\n",
                             (double)g->weight_bytes / 1e6, (double)h->fixed / 1e6, (double)h->pages / 1e6, (double)h->pages_room / 1e6,
-                            (double)h->scratch / 1e6, (double)(total - have) / 1e6, (double)total / 1e6);
+                            (double)h->scratch / 1e6, (double)h->card / 1e6, (double)h->card_room / 1e6);
     return ok ? IE_OK : IE_E_NOMEM;
 }
 

@@ -34,9 +34,10 @@ typedef struct {
     double launches_s, graph_s;
 } gpu_graph_times;
 
-/* Device memory of the states that there are: IE_PROFILE shows it. */
+/* Device memory of the states that there are, and what the driver says of the card then: IE_PROFILE shows the most that there was. */
 typedef struct {
     uint64_t fixed, pages, pages_room, scratch; /* pages: what has memory of pages_room */
+    uint64_t card, card_room;
 } gpu_held;
 
 /* Environment switches, read when the backend is opened. */
@@ -58,7 +59,7 @@ typedef struct {
     gpu_staging staging;
     gpu_switches sw;
     gpu_graph_times times;
-    gpu_held held;
+    gpu_held held, most; /* most: as a state ended */
     gpu_attn_choice attn;
     gpu_mat_choice mat;
     float attn_worst; /* IE_ATTN=check: largest relative difference of the states that have ended */
@@ -146,6 +147,7 @@ void gpu_state_free(ie_backend *be, ie_state *st);
 /* The pages up to `page` have memory. */
 ie_status gpu_pages_room(gpu_backend *g, gpu_state *s, uint32_t page, ie_error *err);
 void gpu_plans_drop(gpu_backend *g, gpu_state *s);
+void gpu_memory_note(gpu_backend *g); /* gpu_backend.most */
 void gpu_attn_note(gpu_backend *g, gpu_state *s);
 ie_status gpu_arena_read(ie_backend *be, ie_state *st, uint64_t off, void *dst, uint64_t bytes, ie_error *err);
 ie_status gpu_arena_write(ie_backend *be, ie_state *st, uint64_t off, const void *src, uint64_t bytes, ie_error *err);

@@ -14,7 +14,7 @@ static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
 enum { A_CLOCK = 13, A_UNITS = 16, A_MEM_CLOCK = 36, A_BUS = 37, A_L2 = 38, A_THREADS = 39, A_MAJOR = 75, A_MINOR = 76, A_SHARED = 81, A_SHARED_GROUP = 97 };
 enum { F_SHARED = 1, F_SHARED_MORE = 8, F_CARVEOUT = 9 }; /* CUfunction_attribute */
 enum { LIMIT_STACK = 0 }; /* CUlimit */
-#define STACK_BYTES 128u /* a lane's stack: the driver keeps that much for all lanes that the card holds, 1 KB by itself; kernels that spill more get more */
+#define STACK_BYTES 128u /* a lane's stack: the driver keeps that much for all lanes that the card holds, 1 KB by itself; makes it more itself when a kernel spills more */
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
 enum { NO_DEVICE = 100, MISMATCH = 803, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, NO_BINARY = 209 };
 
@@ -52,6 +52,7 @@ static ie_status card(gpu_driver *d, int32_t device, gpu_card *out, ie_error *er
     out->lds_per_group = attribute(d, A_SHARED_GROUP, dev);
     out->norm_chunks = 1;
     out->ahead = 4;
+    out->mma_min = 2; /* measured on an H200: docs/PERFORMANCE.md */
     out->overlap = attribute(d, A_MAJOR, dev) >= 9 && d->version >= OVERLAP_VERSION;
     out->copies = out->overlap;
     snprintf(out->arch, sizeof out->arch, "sm_%u%u", attribute(d, A_MAJOR, dev), attribute(d, A_MINOR, dev));

@@ -55,7 +55,7 @@ static ie_status card(gpu_driver *d, int32_t device, gpu_card *out, ie_error *er
     *out = (gpu_card){.units = 2u * (uint32_t)p.multiprocessors, .waves_per_unit = (uint32_t)p.lanes_per_multiprocessor / 64u,
                       .lds_per_unit = (uint32_t)(p.lds_per_multiprocessor / 2u), .l2_bytes = (uint32_t)p.l2_bytes,
                       .clock_khz = (uint32_t)p.clock_khz, .mem_clock_khz = (uint32_t)p.mem_clock_khz, .bus_bits = (uint32_t)p.bus_bits,
-                      .memory_bytes = p.total_memory, .lds_per_group = (uint32_t)p.lds_per_multiprocessor / 2u, .norm_chunks = 4, .last_group = true};
+                      .memory_bytes = p.total_memory, .lds_per_group = (uint32_t)p.lds_per_multiprocessor / 2u, .norm_chunks = 4, .mma_min = 5 /* by issue rates: kernels/gemv_mma.c */, .last_group = true};
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
     snprintf(out->arch, sizeof out->arch, "%.*s", (int)sizeof out->arch - 1, p.arch);
     return IE_OK;

@@ -23,6 +23,7 @@ typedef struct {
     bool overlap;               /* a launch can begin while the one before it runs (driver.h: GPU_OVERLAP) */
     bool last_group;            /* matrix kernels can go on with the row that they have made (kernels/gpu.h: IE_LAST_GROUP), and take several matrices */
     uint32_t norm_chunks;       /* chunks of 256 values of a row that a workgroup of RMSNorm takes */
+    uint32_t mma_min;           /* tokens from which on matrix instructions multiply */
     uint32_t ahead;             /* units of a matrix that a wave asks the L2 cache for, beyond the one under way */
 } gpu_card;
 
@@ -58,7 +59,7 @@ void gpu_attn_choice_read(gpu_attn_choice *c); /* IE_ATTN, IE_ATTN_KV_MIN, IE_AT
 
 /* Which matrix kernels run; all give the same bits. */
 typedef struct {
-    uint32_t mma_min; /* tokens from which on matrix instructions do it */
+    uint32_t mma_min; /* tokens from which on matrix instructions do it; 0: the card's */
     bool nobatch;     /* a launch for each token */
     bool norm_fuse;   /* a single token's row is normalised by the launch that makes it, where the card's kernels can */
     bool many;        /* a single token's matrices of one input are one launch, where the card's kernels can */
@@ -134,6 +135,11 @@ static inline gpu_gdn_parts gpu_gdn_parts_of(const ie_state_desc *d) {
 /* Bytes of scratch that the launches of a state may use (launch_attn.c); zeroed once, when it is allocated. The first word is
  * IE_ATTN=check's largest relative difference so far, a float; the word at GPU_ENDED counts workgroups of a matrix that is normalised. */
 #define GPU_ENDED 4u
+#define GPU_REST_COUNT 256u                          /* counters of shared tiles (kernels/gemv_stream_t.c), and their sums */
+#define GPU_REST_TILES 256u
+#define GPU_REST_SUMS (GPU_REST_COUNT + 4u * GPU_REST_TILES)
+#define GPU_REST_BYTES (512u << 10)
+#define GPU_SCRATCH_MATS (GPU_REST_SUMS + GPU_REST_BYTES) /* what matrices use of the scratch, from its begin on */
 uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu_attn_choice *c);
 /* Partials of 8 pages of the step's longest sequence. Launches of attention depend on it, on the batch's size and on where its
  * sequences begin, and on nothing else of the step. */

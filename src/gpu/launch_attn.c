@@ -8,10 +8,10 @@
 #define GROUPS 128u             /* workgroups that ie_attn_kv aims at: two a compute unit */
 #define PART_BYTES (64ull << 20) /* partials of one launch; longer sequences take fewer tokens a launch, at least one */
 
-/* Scratch memory: the largest difference, a count (GPU_ENDED); a counter for each (token, head); with IE_ATTN=check two results; partials. */
+/* Scratch memory: the largest difference, a count, what matrices use (gpu.h); a counter for each (token, head); with IE_ATTN=check two results; partials. */
 #define MAX_HEADS 1024u
 _Static_assert(IE_ABI_T * MAX_HEADS <= 0xFFFFFFFFu / MAX_HEADS, "ie_div_inv: (token, head) pairs by heads");
-#define COUNT_AT 256u
+#define COUNT_AT GPU_SCRATCH_MATS
 #define CHECK_AT (COUNT_AT + IE_ABI_T * MAX_HEADS * 4u)
 #define CHECK_BYTES (IE_ABI_T * IE_MAX_K * 4u) /* of a result: rows of at most IE_MAX_K floats */
 
@@ -104,20 +104,22 @@ static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint3
     return add3(out, kernel, op->n_kv, groups, ie_att_shares(parts, a->spw), a, err);
 }
 
-/* A head a workgroup while that leaves no unit of the card without work, since each then ends sooner; else as many as share keys and values,
- * up to what the lanes hold. With several, values come by copies to LDS where the card makes them. */
+/* A head a workgroup while that leaves no unit of the card without work, since each then ends sooner; else as many as share keys and values, up to
+ * what a workgroup has room for, fewer where units would be idle. With several, values come by copies to LDS where the card makes them. */
 static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gpu_launches *out, ie_error *err) {
     static const struct {
         uint32_t hd;
         const char *one, *split, *copy;
-    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_copy_64"},
-                   {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_copy_128"},
-                   {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_copy_256"}};
-    uint32_t k = 0, parts = ie_att_parts(top_of(r->step), op->window);
+        uint32_t most[2]; /* query heads of split, of copy */
+    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_copy_64", {8, 8}},
+                   {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_copy_128", {4, 4}},
+                   {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_copy_256", {2, 6}}};
+    uint32_t k = 0, parts = ie_att_parts(top_of(r->step), op->window), each = op->n_kv * a->nt * parts; /* workgroups if heads of a KV head stay together */
     while (kernels[k].hd < op->hd) k++;
-    uint32_t most = 2u * LANES / kernels[k].hd;
-    bool one = a->group == 1u || op->n_head * a->nt * parts <= 2u * r->card->units, copy = !one && r->card->copies;
+    bool one = a->group == 1u || a->group * each <= 2u * r->card->units, copy = !one && r->card->copies;
+    uint32_t most = kernels[k].most[copy], fill = r->card->units / each;
     a->shares = one ? a->group : (a->group + most - 1u) / most;
+    if (a->shares < fill) a->shares = fill < a->group ? fill : a->group;
     a->hpw = (a->group + a->shares - 1u) / a->shares;
     a->shares = (a->group + a->hpw - 1u) / a->hpw, a->shares_inv = ie_inv(a->shares);
     ie_status st = add3(out, one ? kernels[k].one : copy ? kernels[k].copy : kernels[k].split, op->n_kv * a->shares, a->nt, parts, a, err);

@@ -7,20 +7,21 @@
 #define STREAM_BYTES (64u << 20) /* from there on always; smaller ones where each wave has a segment and most of the card's units a tile */
 #define STREAM_RING 8u  /* units, at most */
 #define STREAM_LDS 6144u /* what the kernel declares, and what the card keeps for itself of a workgroup's */
+#define STREAM_TOKENS_LDS 3072u
 
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
 static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
 static const struct {
-    const char *gemv[GROUPS], *stream, *embed;
+    const char *gemv[GROUPS], *stream[3], *embed; /* stream: 1, 8, 16 tokens */
 } names[IE_F_COUNT] = {
 #define ROW(NAME, FORMAT, N0, N1, PER, APART) \
-    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, "ie_gemv_" #NAME "_s", "ie_embed_" #NAME},
+    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, {"ie_gemv_" #NAME "_s", "ie_gemv_" #NAME "_s8", "ie_gemv_" #NAME "_s16"}, "ie_embed_" #NAME},
     IE_GPU_FORMATS(ROW)
 #undef ROW
 };
 
-static const gpu_mat_choice defaults = {5, false, false, true};
+static const gpu_mat_choice defaults = {0, false, false, true};
 
 void gpu_mat_choice_read(gpu_mat_choice *c) {
     *c = (gpu_mat_choice){ie_env_number(IE_ENV_TR_MIN), ie_env_on(IE_ENV_GEMV_NOBATCH), ie_env_on(IE_ENV_NORM_FUSE),
@@ -62,24 +63,54 @@ static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gem
     return add_gemv(m, group, waves, a, out, err);
 }
 
-/* gemv_stream.c: rings as long as LDS allows. False: the matrix is not for it. */
-static bool stream_fits(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a, uint32_t *lds) {
-    const ie_gpu_format f = gpu_format_of(m->fmt);
-    a->waves = ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; /* a tile a workgroup: it ends sooner with more */
-    uint32_t x = a->nblk * IE_Q8_WORDS * 4u, ring = a->waves * 4u * ie_gpu_place_words(f);
-    bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && ie_ntiles(m->rows) * 4u >= r->card->units * 3u;
-    if (!r->card->copies || m->fmt->dot == IE_FLOAT || (!long_rows && m->bytes < STREAM_BYTES) || x + STREAM_LDS + ring > r->card->lds_per_group) return false;
-    a->ahead = (r->card->lds_per_group - x - STREAM_LDS) / ring;
+/* LDS for rings of units as long as there is room; false: for not even one each, or the matrix is too small to stream. */
+static bool ring_fits(const gpu_run *r, const ie_mat *m, uint32_t fixed, ie_abi_gemv *a) {
+    uint32_t tiles = ie_ntiles(m->rows), ring = a->waves * 4u * ie_gpu_place_words(gpu_format_of(m->fmt));
+    bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && tiles * 4u >= r->card->units * 3u;
+    if (!r->card->copies || m->fmt->dot == IE_FLOAT || (!long_rows && m->bytes < STREAM_BYTES) || fixed + ring > r->card->lds_per_group) return false;
+    a->ahead = (r->card->lds_per_group - fixed) / ring;
     if (a->ahead > STREAM_RING) a->ahead = STREAM_RING;
-    *lds = x + a->ahead * ring;
+    a->step = tiles < r->card->units ? tiles : r->card->units;
     return true;
 }
+static uint32_t ring_bytes(const ie_mat *m, const ie_abi_gemv *a) { return a->ahead * a->waves * 4u * ie_gpu_place_words(gpu_format_of(m->fmt)); }
+/* A tile a workgroup: it ends sooner with more waves. */
+static uint32_t stream_waves(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; }
 
-static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, uint32_t lds, gpu_launches *out, ie_error *err) {
-    uint32_t tiles = ie_ntiles(m->rows);
-    a.step = tiles < r->card->units ? tiles : r->card->units;
-    ie_status st = gpu_add(out, names[m->fmt->id].stream, a.step, 1, 32u * a.waves, &a, sizeof a, err);
-    if (!st) out->v[out->n - 1u].lds = lds;
+/* One token (gemv_stream.c). *done: the matrix is for it. */
+static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
+    uint32_t x = a.nblk * IE_Q8_WORDS * 4u;
+    a.waves = stream_waves(r, m);
+    *done = ring_fits(r, m, x + STREAM_LDS, &a);
+    if (!*done) return IE_OK;
+    ie_status st = gpu_add(out, names[m->fmt->id].stream[0], a.step, 1, 32u * a.waves, &a, sizeof a, err);
+    if (!st) out->v[out->n - 1u].lds = x + ring_bytes(m, &a);
+    return st;
+}
+
+/* Tiles that are left when each workgroup has had its own are shared by as many as there are for each. */
+static void share_rest(const gpu_run *r, uint32_t tiles, uint32_t tokens, ie_abi_stream *s) {
+    uint32_t units = r->card->units, rest = tiles % units, most = ie_nseg(s->g.nblk);
+    bool room = rest <= GPU_REST_TILES && ie_mul_ok(rest, tokens * IE_MAX_SEGS * 128u, GPU_REST_BYTES);
+    s->parts = 1;
+    while (tiles > units && rest && room && 2u * s->parts * rest <= units && 2u * s->parts <= most) s->parts *= 2u, s->parts_log++;
+    if (s->parts == 1u) return;
+    s->rest = rest;
+    s->count = r->scratch + GPU_REST_COUNT, s->sums = r->scratch + GPU_REST_SUMS;
+}
+
+/* 2 to 16 tokens (gemv_stream_t.c). */
+static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_abi_gemv *a, bool *done, gpu_launches *out, ie_error *err) {
+    bool more = a->n > 8u;
+    uint32_t tokens = more ? 16u : 8u, x = a->nblk * (tokens / 8u) * IE_STREAM_X * 4u;
+    ie_abi_stream s = {.g = *a, .bufs = more ? 1u : 2u, .bufs_log = more ? 0u : 1u};
+    uint32_t sums = s.bufs * IE_MAX_SEGS * tokens * 128u;
+    s.g.waves = stream_waves(r, m);
+    *done = ring_fits(r, m, x + sums + STREAM_TOKENS_LDS, &s.g);
+    if (!*done) return IE_OK;
+    share_rest(r, ie_ntiles(m->rows), tokens, &s);
+    ie_status st = gpu_add(out, names[m->fmt->id].stream[more ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
+    if (!st) out->v[out->n - 1u].lds = x + sums + ring_bytes(m, &s.g);
     return st;
 }
 
@@ -163,14 +194,14 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     ie_abi_gemv a = args_of(r, op, m);
     /* what more than a card's waves at once ask for ahead only delays what is needed now */
     if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;
-    uint32_t lds;
-    ie_abi_gemv s = a;
-    if (n == 1u && stream_fits(r, m, &s, &lds)) return add_stream(r, m, s, lds, out, err);
-    ie_status st = IE_OK;
+    const uint32_t mma_min = c->mma_min ? c->mma_min : r->card->mma_min;
+    bool done = false;
+    ie_status st = n == 1u ? add_stream(r, m, a, &done, out, err) : n >= mma_min && !c->nobatch ? add_stream_tokens(r, m, &a, &done, out, err) : IE_OK;
+    if (st || done) return st;
     for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(m, t, waves, a, out, err);
     if (n > 1u && c->nobatch) return st;
     if (r->norm) a.norm = norm_of(r, groups_of(m, waves));
-    uint32_t group = floats || n == 1u ? ONE : n < c->mma_min ? DOT : n <= group_tokens[MMA] ? MMA : MMA_MORE; /* floats: a token at a time */
+    uint32_t group = floats || n == 1u ? ONE : n < mma_min ? DOT : n <= group_tokens[MMA] ? MMA : MMA_MORE; /* floats: a token at a time */
     return add_gemv(m, group, waves, a, out, err);
 }
 

@@ -59,21 +59,26 @@ static ie_status add_piece(gpu_driver *d, gpu_range *r, ie_error *err) {
     return gpu_check(d, d->call.range_access(at, (size_t)bytes, &access, 1), GPU_DO_range_access, err);
 }
 
+/* The last piece goes. */
+static void drop_piece(gpu_driver *d, gpu_range *r) {
+    const gpu_piece *p = &r->piece[--r->n];
+    r->mapped -= p->bytes;
+    d->call.range_unmap(r->base + r->mapped, (size_t)p->bytes);
+    d->call.memory_free(p->memory);
+}
+
 ie_status gpu_range_grow(gpu_driver *d, gpu_range *r, uint64_t bytes, ie_error *err) {
     if (bytes > r->bytes) return ie_fail(err, IE_E_ARG, "%s: %llu bytes of %llu", r->what, (unsigned long long)bytes, (unsigned long long)r->bytes);
+    const size_t had = r->n;
     ie_status st = IE_OK;
     while (r->mapped < bytes && !st) st = add_piece(d, r, err);
+    while (st && r->n > had) drop_piece(d, r);
     return st;
 }
 
 void gpu_range_free(gpu_driver *d, gpu_range *r) {
     if (!r->step) gpu_free(d, r->base);
-    while (r->n) {
-        const gpu_piece *p = &r->piece[--r->n];
-        r->mapped -= p->bytes;
-        d->call.range_unmap(r->base + r->mapped, (size_t)p->bytes);
-        d->call.memory_free(p->memory);
-    }
+    while (r->n) drop_piece(d, r);
     if (r->step) d->call.range_release(r->base, (size_t)r->bytes);
     free(r->piece);
     *r = (gpu_range){0};

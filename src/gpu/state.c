@@ -103,9 +103,18 @@ void gpu_attn_note(gpu_backend *g, gpu_state *s) {
     if (!gpu_stream_sync(g->drv, g->stream, &err) && !(worst <= g->attn_worst)) g->attn_worst = worst;
 }
 
+void gpu_memory_note(gpu_backend *g) {
+    uint64_t have = 0, total = 0;
+    ie_error err;
+    const gpu_held *h = &g->held;
+    if (h->fixed + h->pages < g->most.fixed + g->most.pages || gpu_mem_info(g->drv, &have, &total, &err)) return;
+    g->most = *h, g->most.card = total - have, g->most.card_room = total;
+}
+
 static void drop(gpu_backend *g, gpu_state *s) {
     gpu_attn_note(g, s);
     gpu_plans_drop(g, s);
+    if (g->profile) gpu_memory_note(g);
     if (s->made) g->held.fixed -= s->bytes, g->held.pages -= s->pages_clean, g->held.pages_room -= s->pages.bytes, g->held.scratch -= s->scratch_bytes;
     gpu_range_free(g->drv, &s->pages);
     gpu_free(g->drv, s->mem);

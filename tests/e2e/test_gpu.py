@@ -220,6 +220,12 @@ def test_profile_of_a_run(ie, tiny, tmp_path):
     assert int(calls) == len(matmul) and abs(float(each) - sum(matmul) / len(matmul)) < 0.01
 
 
+def test_pages_get_memory_as_they_come_into_use(ie, tiny):
+    r = ie.run(tiny("qwen3-hd48"), "--tokens", IDS, "-n", 2, "-c", 131072, "--backend", "hip", env={**SIM, "IE_PROFILE": "1"})
+    pages, room = re.search(r"^device memory, MB: weights .*, KV pages ([\d.]+) of ([\d.]+), scratch .*; the card [\d.]+ of 34359.7$", r.stderr, re.M).groups()
+    assert float(pages) == 33.6 and float(room) == 100.7
+
+
 def test_attention_kernels_agree(ie, tiny, tmp_path):
     """Also over two and three partials; IE_ATTN=check prints the largest difference, of either new kernel."""
     base = dump(ie, tmp_path, tiny("qwen3-hd48"), "hip", 2, ids=LONG)
