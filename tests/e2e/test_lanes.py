@@ -1,0 +1,45 @@
+"""NVIDIA's kernels without a card: the same sources, each lane run in turn on this machine (tests/gpu/lanes), give the CPU backend's bits. What only
+that card has is here: matrices that stream through LDS, matrix instructions on weights as they lie, tiles that workgroups share, attention whose
+values come by copies."""
+import re
+
+import pytest
+
+import tiny_qwen35
+from conftest import BUILD, maker
+
+LANES = {"LD_LIBRARY_PATH": str(BUILD / "tests" / "card")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready(ie):
+    if not (BUILD / "ie_kernels.ptx").exists():
+        pytest.skip("this build has no compiler for GPU code")
+    out = ie.run("--list-devices", env=LANES).stdout
+    assert "cuda 0  lanes on this CPU, sm_90, 8.6 GB, 5 units\n" in out
+
+
+# 3 tiles, the last not whole, on 3 units; 7 tiles on 5 units: two are shared
+@pytest.mark.parametrize("shape, units, kinds, n", [("70x4096", 3, "all", 15), ("224x4096", 5, "q4_0,q4_k,q6_k", 3)])
+def test_products_stream(ie, shape, units, kinds, n):
+    r = ie.run("-b", "cuda", "-r", 0, "-m", 0, shape, program="tools/gemv_eq", env={**LANES, "KIND": kinds, "IE_LANES_UNITS": str(units)}, timeout=900)
+    assert len(re.findall(r"sums of 2 to 16 tokens equal those of one\n", r.stdout)) == n
+
+
+@pytest.mark.parametrize("units", [2, 40])  # few: query heads share a workgroup; many: one each
+def test_attention(ie, units):
+    r = ie.run("attn_split", program="tests/test_gpu_ops", timeout=900,
+               env={**LANES, "IE_GPU_TEST": "cuda", "IE_HSACO": str(BUILD / "ie_kernels.ptx"), "IE_LANES_UNITS": str(units)})
+    assert "[       OK ] attn_split" in r.stdout + r.stderr
+
+
+@pytest.fixture(scope="module")
+def qwen35(tmp_path_factory):
+    return maker(tiny_qwen35, tmp_path_factory.mktemp("qwen35"))
+
+
+@pytest.mark.parametrize("name, n, t", [("q4_k", 20, 1), ("q4-128", 20, 5), ("qwen3-hd48", 32, 16)])
+def test_whole_models(ie, tiny, qwen35, name, n, t):
+    path = (qwen35 if name in tiny_qwen35.MODELS else tiny)(name)
+    r = ie.run("-n", n, "-s", 1, "-t", t, path, "cpu", "cuda", program="tools/diff_backends", env=LANES, timeout=900)
+    assert re.fullmatch(r"equal: \d+ ops, \d+ tokens of \d+ sequences\n", r.stdout)
