@@ -164,18 +164,19 @@ uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most) {
 static ie_status add_many(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     ie_abi_many a = {.cols = r->w->mat[op->mat].cols, .nblk = ie_nblk(r->w->mat[op->mat].cols)};
     uint32_t end = 0;
-    for (uint32_t k = 0, done = 0; k < r->many; k++) {
+    bool done[IE_MANY] = {false};
+    for (uint32_t k = 0; k < r->many; k++) {
         uint32_t next = 0, groups[IE_MANY];
         for (uint32_t i = 0; i < r->many; i++) {
             const ie_mat *m = &r->w->mat[op[i].mat];
             groups[i] = ie_wg_count(ie_ntiles(m->rows), waves_of(r, m));
-            if (!(done >> i & 1u) && (done >> next & 1u || groups[i] < groups[next])) next = i;
+            if (!done[i] && (done[next] || groups[i] < groups[next])) next = i;
         }
         const ie_mat *m = &r->w->mat[op[next].mat];
         ie_abi_gemv g = args_of(r, &op[next], m);
         a.part[k] = (ie_abi_many_part){.x = g.x, .w = g.w, .y = g.y, .bias = g.bias, .rows = g.rows, .format = many_format[m->fmt->id], .waves = waves_of(r, m),
                                        .end = end += groups[next]};
-        done |= 1u << next;
+        done[next] = true;
     }
     for (uint32_t k = r->many; k < IE_MANY; k++) a.part[k].end = UINT32_MAX; /* never reached */
     a.part[r->many - 1u].end = UINT32_MAX;
