@@ -186,6 +186,30 @@ def test_figures(obj, a, tmp_path):
     assert "lds_sum" in r.stderr and "wave instructions" in r.stderr
 
 
+def test_figures_of_a_sample(a, tmp_path):
+    """Some workgroups stand for all: the same sums where workgroups are alike; each line is new at its first launch only."""
+    import json
+
+    x = tmp_path / "x.bin"
+    np.zeros(64 * 256, np.float32).tofile(x)
+    mod = simhip.build(KERNELS / "waves.c", BUILD / "sim" / "kernels", 3)
+
+    def figures(*more):
+        out = tmp_path / "f.json"
+        r = run(mod, "lds_sum", [f"in:{x}", f"out:{tmp_path}/y.bin:256"], f"--stats={out}", *more, grid=64, block=256)
+        assert r.returncode == 0, r.stderr
+        return json.loads(out.read_text())[0]
+
+    whole, some = figures(), figures("--sample", "8")
+    same = ("launches", "workgroups", "waves", "valu", "load_bytes", "load_lines", "fresh_lines", "loading_waves", "short_waves", "bytes_before_wait", "alone_us")
+    assert {k: whole[k] for k in same} == {k: some[k] for k in same}
+    assert whole["fresh_lines"] == 64 * 1024 // 128 and whole["written_lines"] == 2 and whole["loading_waves"] == 512 and whole["short_waves"] == 0
+    assert whole["resident_waves"] == 512 and whole["bytes_before_wait"] == 128
+    assert 0.226 < whole["alone_us"] < 3
+    twice = figures("--repeat", "2")
+    assert twice["fresh_lines"] == whole["fresh_lines"] and twice["load_lines"] == 2 * whole["load_lines"]
+
+
 def test_trace(obj, a, tmp_path):
     r = run(obj, "good", [a, f"out:{tmp_path}/o.bin:256"], "--trace", block=32)
     lines = r.stderr.splitlines()
