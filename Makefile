@@ -275,7 +275,7 @@ fuzz: fuzz-build
 # Every law of laws/*.h, for all inputs, on the text of core/ie_core.h and ie_layout.h.
 proofs:
 	@proofs/check.sh
-# Does a law, or else a proof, notice each of some 430 single-token changes of the core? Not part of `make test`.
+# Does a law, or else a proof, notice each of some 750 single-token changes of the core? Not part of `make test`.
 proofs-mutate:
 	@tools/setup.sh test
 	@tools/setup.sh proofs

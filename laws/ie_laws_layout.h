@@ -130,18 +130,19 @@ static inline int law_gpu_units(uint32_t nblk, uint32_t b, uint32_t u) {
     return n >= 1u && n <= IE_GPU_UNIT && b / IE_GPU_UNIT < ie_gpu_units(nblk) && inside == (b / IE_GPU_UNIT == u);
 }
 /* Streaming: every unit of a row belongs to exactly one of the waves that share out its segments, with all of its blocks and no
- * other segment's; nothing is asked for behind the row. */
+ * other segment's; nothing is asked for behind the row. No wave has two segments more than another. */
 static inline int law_stream_units(uint32_t nblk, uint32_t waves, uint32_t b) {
     if (nblk > IE_MAX_K / IE_BLOCK || (waves != 8u && waves != 16u) || b >= nblk) return LAW_OUT;
     uint32_t n = ie_nseg(nblk), u = b / 8u, count = 0u;
     for (uint32_t v = 0u; v < 16u; v++) {
         if (v >= waves) break;
         uint32_t s = ie_stream_seg(n, v, waves), e = ie_stream_seg(n, v + 1u, waves);
+        if (s > e || e - s < n / waves || e - s > n / waves + 1u) return LAW_BROKEN;
         uint32_t takes = ie_seg_unit(s, nblk) <= u && u < ie_seg_unit(e, nblk);
         if (takes != (ie_seg_begin(s, nblk) <= b && b < ie_seg_begin(e, nblk))) return LAW_BROKEN;
         count += takes;
     }
-    return count == 1u && ie_seg_unit(n, nblk) == ie_gpu_units(nblk);
+    return count == 1u && ie_stream_seg(n, waves, waves) == n && ie_seg_unit(n, nblk) == ie_gpu_units(nblk);
 }
 /* Units follow each other without a gap, the half-words apart come behind the last, nothing reaches beyond the tile, and the
  * tile ends with the 128 bytes that the last of them needs. */
