@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """This engine and llama.cpp on the same files, the same threads, in turn; medians and ratios.
 
-    bench/peers.py --llama-bench PATH [--threads 2] [--rounds 5] [--models DIR] [--only NAME ...]
+    bench/peers.py --llama-bench PATH [--threads 2] [--rounds 5] [--models DIR] [--only NAME ...] [--also FILE ...] [--prefill]
 
 Without --llama-bench the Python package xllamacpp is used (pip install xllamacpp). Models: SmolLM2-135M Q4_1 (from
-.cache/models, `make demo` puts it there) and generated files with the shapes of Qwen2.5-0.5B and 1.5B in Q4_0, Q8_0,
-Q4_K_M-like and Q6_K, kept in DIR. Each round measures a prompt of 512 tokens and 128 tokens generated after it, first
+.cache/models, `make demo` puts it there), generated files with the shapes of Qwen2.5-0.5B and 1.5B in Q4_0, Q8_0,
+Q4_K_M-like and Q6_K and of Qwen3.5-0.8B in Q8_0 and Q4_K_M-like, kept in DIR, and FILE ... . --prefill leaves the decode out. Each round measures a prompt of 512 tokens and 128 tokens generated after it, first
 with one engine, then with the other; between rounds the memory's read bandwidth is measured too. Prints a Markdown table.
 Run it with nothing else running.
 """
@@ -28,28 +28,36 @@ def run(cmd, env=None):
     return r.stdout
 
 
+def prompt_ids():
+    """Tokens that every vocabulary here has."""
+    rng = random.Random(1)
+    return [rng.randrange(1000, 8000) for _ in range(PROMPT)]
+
+
 class Ours:
-    def __init__(self, build, threads):
-        self.exe, self.threads = os.path.join(build, "ie-run"), threads
-        self.ids = ",".join(str(random.Random(1).randrange(1000, 40000)) for _ in range(PROMPT))
+    def __init__(self, build, threads, gen):
+        self.exe, self.threads, self.gen = os.path.join(build, "ie-run"), threads, gen
+        self.ids = ",".join(map(str, prompt_ids()))
 
     def measure(self, model):
         out = run([self.exe, model, "--json", "-q", "-t", str(self.threads), "--ctx", str(PROMPT + GEN + 32),
-                   "--tokens", self.ids, "--n", str(GEN + 1)])
+                   "--tokens", self.ids, "--n", str(self.gen + 1)])
         t = json.loads(out)["timings"]
         return t["prompt_per_second"], t["predicted_per_second"], t["weights_gb_per_second"]
 
 
 class LlamaBench:
-    def __init__(self, path, threads):
-        self.path, self.threads = os.path.abspath(path), threads
+    def __init__(self, path, threads, gen):
+        self.path, self.threads, self.gen = os.path.abspath(path), threads, gen
         self.env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.path))
 
     def measure(self, model):
         out = run([self.path, "-m", model, "-t", str(self.threads), "-p", str(PROMPT), "-n", "0", "-pg", "0,0",
                    "-r", "1", "-o", "json"], self.env)
         pp = json.loads(out)[0]["avg_ts"]
-        out = run([self.path, "-m", model, "-t", str(self.threads), "-p", "0", "-n", str(GEN), "-d", str(PROMPT),
+        if not self.gen:
+            return pp, 0.0
+        out = run([self.path, "-m", model, "-t", str(self.threads), "-p", "0", "-n", str(self.gen), "-d", str(PROMPT),
                    "-r", "1", "-o", "json"], self.env)
         return pp, json.loads(out)[0]["avg_ts"]
 
@@ -68,12 +76,12 @@ t = r["timings"]
 print(json.dumps([t["prompt_per_second"], t["predicted_per_second"]]))
 """
 
-    def __init__(self, threads, python):
-        self.threads, self.python = threads, python
-        self.ids = json.dumps([random.Random(1).randrange(1000, 40000) for _ in range(PROMPT)])
+    def __init__(self, threads, python, gen):
+        self.threads, self.python, self.gen = threads, python, gen
+        self.ids = json.dumps(prompt_ids())
 
     def measure(self, model):
-        out = run([self.python, "-c", self.CODE, model, str(self.threads), str(PROMPT), str(GEN), self.ids])
+        out = run([self.python, "-c", self.CODE, model, str(self.threads), str(PROMPT), str(self.gen or 1), self.ids])
         return tuple(json.loads(out.strip().splitlines()[-1]))
 
 
@@ -84,12 +92,14 @@ def bandwidth(build, threads):
 def models(args):
     yield "SmolLM2-135M Q4_1", os.path.join(ROOT, ".cache", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
     os.makedirs(args.models, exist_ok=True)
-    for shape in ("qwen2.5-0.5b", "qwen2.5-1.5b"):
-        for mix in ("Q4_0", "Q8_0", "Q4_K_M", "Q6_K"):
+    for shape in ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3.5-0.8b"):
+        for mix in ("Q4_0", "Q8_0", "Q4_K_M", "Q6_K") if shape != "qwen3.5-0.8b" else ("Q8_0", "Q4_K_M"):
             path = os.path.join(args.models, f"{shape}-{mix}.gguf")
             if not os.path.exists(path):
                 run([os.path.join(args.build, "tools", "make_synth_gguf"), shape, mix, path])
             yield f"{shape} {mix}", path
+    for path in args.also:
+        yield os.path.basename(path).removesuffix(".gguf"), path
 
 
 def median(rows, i):
@@ -104,23 +114,26 @@ def main():
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
     ap.add_argument("--models", default=os.path.join(ROOT, ".cache", "synth"))
     ap.add_argument("--only", nargs="*", default=[])
+    ap.add_argument("--also", nargs="*", default=[], metavar="FILE")
+    ap.add_argument("--prefill", action="store_true")
     args = ap.parse_args()
-    ours = Ours(args.build, args.threads)
-    peer = LlamaBench(args.llama_bench, args.threads) if args.llama_bench else XLlama(args.threads, sys.executable)
-    print("| model | prefill 512: ours | llama.cpp | ratio | decode 128: ours | llama.cpp | ratio | weights GB/s | share of read bandwidth |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    gen = 0 if args.prefill else GEN
+    ours = Ours(args.build, args.threads, gen)
+    peer = LlamaBench(args.llama_bench, args.threads, gen) if args.llama_bench else XLlama(args.threads, sys.executable, gen)
+    print("| model | prefill 512: ours | llama.cpp | ratio |" + (" decode 128: ours | llama.cpp | ratio | weights GB/s | share of read bandwidth |" if gen else ""))
+    print("| --- | ---: | ---: | ---: |" + (" ---: | ---: | ---: | ---: | ---: |" if gen else ""))
     for name, path in models(args):
         if args.only and not any(o in name for o in args.only):
             continue
         a, b, bw = [], [], []
         for _ in range(args.rounds):
             a.append(ours.measure(path))
-            bw.append(bandwidth(args.build, args.threads))
+            bw.append(bandwidth(args.build, args.threads) if gen else 0.0)
             b.append(peer.measure(path))
         pa, da, gb, pb, db = median(a, 0), median(a, 1), median(a, 2), median(b, 0), median(b, 1)
         read = statistics.median(bw)
-        print(f"| {name} | {pa:.0f} | {pb:.0f} | {pa / pb:.2f} | {da:.1f} | {db:.1f} | {da / db:.2f} | {gb:.1f} | "
-              f"{100 * gb / read:.0f} % of {read:.1f} |", flush=True)
+        print(f"| {name} | {pa:.0f} | {pb:.0f} | {pa / pb:.2f} |" +
+              (f" {da:.1f} | {db:.1f} | {da / db:.2f} | {gb:.1f} | {100 * gb / read:.0f} % of {read:.1f} |" if gen else ""), flush=True)
 
 
 if __name__ == "__main__":
