@@ -166,7 +166,7 @@ static ie_status add_many(const gpu_run *r, const ie_op *op, gpu_launches *out, 
     uint32_t end = 0;
     bool done[IE_MANY] = {false};
     for (uint32_t k = 0; k < r->many; k++) {
-        uint32_t next = 0, groups[IE_MANY];
+        uint32_t next = 0, groups[IE_MANY] = {0};
         for (uint32_t i = 0; i < r->many; i++) {
             const ie_mat *m = &r->w->mat[op[i].mat];
             groups[i] = ie_wg_count(ie_ntiles(m->rows), waves_of(r, m));
@@ -174,8 +174,9 @@ static ie_status add_many(const gpu_run *r, const ie_op *op, gpu_launches *out, 
         }
         const ie_mat *m = &r->w->mat[op[next].mat];
         ie_abi_gemv g = args_of(r, &op[next], m);
+        end += groups[next];
         a.part[k] = (ie_abi_many_part){.x = g.x, .w = g.w, .y = g.y, .bias = g.bias, .rows = g.rows, .format = many_format[m->fmt->id], .waves = waves_of(r, m),
-                                       .end = end += groups[next]};
+                                       .end = end};
         done[next] = true;
     }
     for (uint32_t k = r->many; k < IE_MANY; k++) a.part[k].end = UINT32_MAX; /* never reached */
