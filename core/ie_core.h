@@ -120,32 +120,35 @@ static inline uint32_t ie_bf16_f32_bits(uint32_t h) { return (h & 0xFFFFu) << 16
 /* ---- weights of a block: from words to one byte a weight -------------------------------------------------------- */
 
 /* Word e (0..7) of a block holds weights 4e .. 4e+3, one in each byte, lowest byte first, like the words of a Q8 block.
- * The arguments are one row's words of the block (src/quant/quant.h: q 4, q2 2, qh 1). */
-//@ requires \valid_read(q + (0 .. 3)) && e < 8; assigns \nothing;
-static inline uint32_t ie_q4_bytes(const uint32_t *q, uint32_t e) {
-    return (q[e % 4u] >> (4u * (e / 4u))) & 0x0F0F0F0Fu;
-}
-//@ requires \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
-static inline uint32_t ie_q2_bytes(const uint32_t *q2, uint32_t e) {
-    return (q2[e % 2u] >> (2u * (e / 2u))) & 0x03030303u;
-}
+ * ie_*_bytes: the arguments are one row's words of the block (src/quant/quant.h: q 4, q2 2, qh 1). ie_*_of: the words that
+ * word e comes from: word e % 4 of q, e % 2 of q2. */
+//@ requires e < 8; assigns \nothing;
+static inline uint32_t ie_q4_of(uint32_t q, uint32_t e) { return (q >> (4u * (e / 4u))) & 0x0F0F0F0Fu; }
+//@ requires e < 8; assigns \nothing;
+static inline uint32_t ie_q2_of(uint32_t q2, uint32_t e) { return (q2 >> (2u * (e / 2u))) & 0x03030303u; }
 /* Bits 4e .. 4e+3 of qh, each as the lowest bit of a byte. */
 //@ requires e < 8; assigns \nothing;
 static inline uint32_t ie_bit_bytes(uint32_t qh, uint32_t e) {
     uint32_t b = (qh >> (4u * e)) & 0xFu;
     return (b | b << 7 | b << 14 | b << 21) & 0x01010101u;
 }
+//@ requires e < 8; assigns \nothing;
+static inline uint32_t ie_q5_of(uint32_t q, uint32_t qh, uint32_t e) { return ie_q4_of(q, e) | ie_bit_bytes(qh, e) << 4; }
+//@ requires e < 8; assigns \nothing;
+static inline uint32_t ie_q3_of(uint32_t q2, uint32_t qh, uint32_t e) { return ie_q2_of(q2, e) | ie_bit_bytes(qh, e) << 2; }
+//@ requires e < 8; assigns \nothing;
+static inline uint32_t ie_q6_of(uint32_t q, uint32_t q2, uint32_t e) { return ie_q4_of(q, e) | ie_q2_of(q2, e) << 4; }
 //@ requires \valid_read(q + (0 .. 3)) && e < 8; assigns \nothing;
-static inline uint32_t ie_q5_bytes(const uint32_t *q, uint32_t qh, uint32_t e) {
-    return ie_q4_bytes(q, e) | ie_bit_bytes(qh, e) << 4;
-}
+static inline uint32_t ie_q4_bytes(const uint32_t *q, uint32_t e) { return ie_q4_of(q[e % 4u], e); }
 //@ requires \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
-static inline uint32_t ie_q3_bytes(const uint32_t *q2, uint32_t qh, uint32_t e) {
-    return ie_q2_bytes(q2, e) | ie_bit_bytes(qh, e) << 2;
-}
+static inline uint32_t ie_q2_bytes(const uint32_t *q2, uint32_t e) { return ie_q2_of(q2[e % 2u], e); }
+//@ requires \valid_read(q + (0 .. 3)) && e < 8; assigns \nothing;
+static inline uint32_t ie_q5_bytes(const uint32_t *q, uint32_t qh, uint32_t e) { return ie_q5_of(q[e % 4u], qh, e); }
+//@ requires \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
+static inline uint32_t ie_q3_bytes(const uint32_t *q2, uint32_t qh, uint32_t e) { return ie_q3_of(q2[e % 2u], qh, e); }
 //@ requires \valid_read(q + (0 .. 3)) && \valid_read(q2 + (0 .. 1)) && e < 8; assigns \nothing;
 static inline uint32_t ie_q6_bytes(const uint32_t *q, const uint32_t *q2, uint32_t e) {
-    return ie_q4_bytes(q, e) | ie_q2_bytes(q2, e) << 4;
+    return ie_q6_of(q[e % 4u], q2[e % 2u], e);
 }
 /* IQ4's codebook: nibble n means IE_IQ4[n] - 128; the bytes are the values plus 128, packed lowest first. The values:
  * -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 (GGUF's IQ4_NL and IQ4_XS). */
@@ -514,6 +517,19 @@ static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
     assigns \nothing;
     ensures \result == i % waves; */
 static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
+/* The last tiles of a launch of several tokens, each shared by 2^lg workgroups (kernels/gemv_stream_t.c): which of these tiles is
+ * workgroup wg's; which part of it; the part's first of n segments, part = 2^lg gives n. */
+/*@ requires lg <= 4;
+    assigns \nothing;
+    ensures \result == wg / (1 << lg); */
+static inline uint32_t ie_rest_tile(uint32_t wg, uint32_t lg) { return wg >> lg; }
+/*@ requires lg <= 4;
+    assigns \nothing; */
+static inline uint32_t ie_rest_part(uint32_t wg, uint32_t lg) { return wg & ((1u << lg) - 1u); }
+/*@ requires lg <= 4 && n <= IE_MAX_SEGS && part <= (1 << lg);
+    assigns \nothing;
+    ensures \result == n * part / (1 << lg); */
+static inline uint32_t ie_rest_seg(uint32_t n, uint32_t part, uint32_t lg) { return (n * part) >> lg; }
 /* The place after `at` in a ring of n. */
 /*@ requires at < n;
     assigns \nothing;
@@ -550,6 +566,17 @@ static inline uint32_t ie_q8_blocks(uint32_t t_total, uint32_t nblk) {
     uint32_t g = ie_q8_group(t_total);
     return (t_total + g - 1u) / g * g * nblk;
 }
+
+/* Blocks of nt (8 or 16) tokens in LDS (kernels/gemv_stream_t.c): groups of 8 tokens, IE_STREAM_X words each: 8 words of values of
+ * each token, then three planes of a word each. The first word of token t's group of block b; the token's number in it. */
+#define IE_STREAM_X 88u
+/*@ requires b <= IE_MAX_K / 32 && t < 16 && (nt == 8 || nt == 16);
+    assigns \nothing;
+    ensures \result == (b * (nt / 8) + t / 8) * 88; */
+static inline uint32_t ie_stream_group(uint32_t b, uint32_t t, uint32_t nt) { return (b * (nt / 8u) + t / 8u) * IE_STREAM_X; }
+/*@ assigns \nothing;
+    ensures \result == t % 8; */
+static inline uint32_t ie_stream_token(uint32_t t) { return t % 8u; }
 
 /* ---- KV pages --------------------------------------------------------------------------------------------------- */
 

@@ -75,11 +75,9 @@ typedef struct {
     IE_PTR(float) sums;     /* of shared tiles: [tile][segment][token of 8 or 16][32] */
     IE_PTR(uint32_t) count; /* their segments that are there; zero between launches */
     uint32_t rest;          /* the last tiles of the matrix, which are shared */
-    uint32_t parts, parts_log; /* workgroups that share one: a power of two, rest * parts at most the grid; 1 where rest is 0 */
+    uint32_t parts_log;        /* 2^parts_log workgroups share one, rest times that is at most the grid; 0 where rest is 0 */
     uint32_t bufs, bufs_log;   /* of a tile's sums in LDS: 1 or 2 */
 } ie_abi_stream;
-
-#define IE_STREAM_X 88u /* words in LDS of a block of 8 tokens, gemv_stream_t.c */
 
 typedef struct {
     IE_PTR(const uint32_t) w;

@@ -8,7 +8,7 @@
  *
  * A workgroup takes tile after tile, `step` (the grid) apart; its waves share out each tile's segments, another share in each tile, so that none always
  * has the longest, and each has a ring of units in LDS. Where there are two buffers of segments' sums (`bufs`), waves may be a tile apart: a tile's sums
- * are added up after the wave's next tile. The last tiles, when there is none for each workgroup, are shared by `parts` workgroups each, which take them
+ * are added up after the wave's next tile. The last tiles, when there is none for each workgroup, are shared by 2^parts_log workgroups each, which take them
  * first: a part is some of the segments, whose sums go to memory; whose are the last to come there adds them up. Nobody waits.
  *
  * Tokens in LDS, NT / 8 groups a block, IE_STREAM_X words each: 64 words of values, [token][w](words w, w + 4), then 8 words each of d and of one or two
@@ -47,10 +47,10 @@ IE_INLINE run run_of(const ie_abi_stream *a, uint32_t tile, uint32_t first, uint
 IE_INLINE run run_at(const ie_abi_stream *a, uint32_t k) {
     uint32_t nseg = ie_nseg(a->g.nblk), tiles = ie_ntiles(a->g.rows), own = tiles - a->rest, x = ie_wg_x();
     if (k == 0u) {
-        uint32_t part = x & (a->parts - 1u), rest = x >> a->parts_log;
+        uint32_t lg = a->parts_log, part = ie_rest_part(x, lg), rest = ie_rest_tile(x, lg);
         run none = {.tile = 0u};
         if (rest >= a->rest) return none;
-        uint32_t first = nseg * part >> a->parts_log, end = nseg * (part + 1u) >> a->parts_log;
+        uint32_t first = ie_rest_seg(nseg, part, lg), end = ie_rest_seg(nseg, part + 1u, lg);
         return run_of(a, own + rest, first, end - first, stream_wave());
     }
     uint32_t tile = x + (k - 1u) * a->g.step;
@@ -132,19 +132,19 @@ IE_INLINE void runs_written(const ie_abi_stream *a, IE_LDS runs_marks *m, uint32
 /* The workgroup's tokens from memory to LDS; those that are not there are zeros. */
 IE_INLINE void tokens_put(const ie_abi_gemv *a, kind k, int32_t bias, IE_LDS uint32_t *x, const uint32_t NT) {
     for (uint32_t i = ie_tid(); i < a->nblk * NT; i += 32u * a->waves) {
-        uint32_t b = i / NT, t = i % NT;
-        IE_LDS uint32_t *to = x + (b * (NT / 8u) + t / 8u) * IE_STREAM_X;
+        uint32_t b = i / NT, t = i % NT, at = ie_stream_token(t);
+        IE_LDS uint32_t *to = x + ie_stream_group(b, t, NT);
         ie_u4 v[4] = {{0u, 0u, 0u, 0u}, {0u, 0u, 0u, 0u}, {0u, 0u, 0u, 0u}, {0u, 0u, 0u, 0u}};
         IE_GLOBAL const uint32_t *from = a->x + (uint64_t)ie_q8_at(t, b, a->nblk, IE_DECODE_T) * IE_Q8_WORDS;
         if (t < a->n) v[0] = ie_load16(from), v[1] = ie_load16(from + 4), v[2] = ie_load16(from + 8), v[3] = ie_load16(from + 12);
-        ie_lds_put16(to + t % 8u * 8u, ((ie_u4){v[0].x, v[1].x, v[0].y, v[1].y}));
-        ie_lds_put16(to + t % 8u * 8u + 4u, ((ie_u4){v[0].z, v[1].z, v[0].w, v[1].w}));
+        ie_lds_put16(to + 8u * at, ((ie_u4){v[0].x, v[1].x, v[0].y, v[1].y}));
+        ie_lds_put16(to + 8u * at + 4u, ((ie_u4){v[0].z, v[1].z, v[0].w, v[1].w}));
         uint32_t nsum = v[2].z, nlo = v[2].w, nhi = v[3].x;
-        to[64u + t % 8u] = v[2].x;
-        if (k == K_DOT) to[72u + t % 8u] = MAGIC + (uint32_t)bias * nsum;
-        if (k == K_DOT_MIN) to[72u + t % 8u] = v[2].y;
-        if (k == K_DOT2) to[72u + t % 8u] = MAGIC + (uint32_t)bias * nlo, to[80u + t % 8u] = MAGIC + (uint32_t)bias * nhi;
-        if (k == K_DOT2_MIN) to[72u + t % 8u] = ie_bits_of((float)(int32_t)nlo), to[80u + t % 8u] = ie_bits_of((float)(int32_t)nhi);
+        to[64u + at] = v[2].x;
+        if (k == K_DOT) to[72u + at] = MAGIC + (uint32_t)bias * nsum;
+        if (k == K_DOT_MIN) to[72u + at] = v[2].y;
+        if (k == K_DOT2) to[72u + at] = MAGIC + (uint32_t)bias * nlo, to[80u + at] = MAGIC + (uint32_t)bias * nhi;
+        if (k == K_DOT2_MIN) to[72u + at] = ie_bits_of((float)(int32_t)nlo), to[80u + at] = ie_bits_of((float)(int32_t)nhi);
     }
 }
 
@@ -154,30 +154,29 @@ IE_INLINE void tokens_put(const ie_abi_gemv *a, kind k, int32_t bias, IE_LDS uin
 #define BULK4(F) at[ie_gpu_block_at(row_##F, b) + ie_field_lm(0, 4, w, row)]
 #define BULK2(F) at[ie_gpu_block_at(row_##F, b) + ie_field_lm(0, 4, b % 2u * 2u + w % 2u, row)]
 #define HEAD1(F, N, W) at[IE_TILE_ROWS * row_##F.n0 + ie_field_lm(0, N, W, row)]
-#define NIBBLES(F) uint32_t q = BULK4(F); *lo = ie_q4_bytes(&q, 0), *hi = ie_q4_bytes(&q, 4)
-#define FIFTH(F) uint32_t qh = HEAD1(F, 8, b); *lo |= ie_bit_bytes(qh, w) << 4, *hi |= ie_bit_bytes(qh, w + 4u) << 4
+#define NIBBLES(F) uint32_t q = BULK4(F); *lo = ie_q4_of(q, w), *hi = ie_q4_of(q, w + 4u)
+#define FIFTHS(F) uint32_t q = BULK4(F), qh = HEAD1(F, 8, b); *lo = ie_q5_of(q, qh, w), *hi = ie_q5_of(q, qh, w + 4u)
 WORDS(q4_0) { NIBBLES(q4_0); }
 WORDS(q4_1) { NIBBLES(q4_1); }
 WORDS(q4_k) { NIBBLES(q4_k); }
-WORDS(q5_0) { NIBBLES(q5_0); FIFTH(q5_0); }
-WORDS(q5_1) { NIBBLES(q5_1); FIFTH(q5_1); }
-WORDS(q5_k) { NIBBLES(q5_k); FIFTH(q5_k); }
+WORDS(q5_0) { FIFTHS(q5_0); }
+WORDS(q5_1) { FIFTHS(q5_1); }
+WORDS(q5_k) { FIFTHS(q5_k); }
 WORDS(q8_0) {
     const IE_LDS uint32_t *q = at + ie_gpu_block_at(row_q8_0, b);
     *lo = q[ie_field_lm(0, 8, w, row)], *hi = q[ie_field_lm(0, 8, w + 4u, row)];
 }
 WORDS(q6_k) {
-    NIBBLES(q6_k);
-    uint32_t h = HEAD1(q6_k, 16, 2u * b + w % 2u);
-    *lo |= ie_q2_bytes(&h, w / 2u * 2u) << 4, *hi |= ie_q2_bytes(&h, w / 2u * 2u + 4u) << 4;
+    uint32_t q = BULK4(q6_k), h = HEAD1(q6_k, 16, 2u * b + w % 2u);
+    *lo = ie_q6_of(q, h, w), *hi = ie_q6_of(q, h, w + 4u);
 }
 WORDS(q2_k) {
     uint32_t q = BULK2(q2_k);
-    *lo = ie_q2_bytes(&q, w / 2u * 2u), *hi = ie_q2_bytes(&q, w / 2u * 2u + 4u);
+    *lo = ie_q2_of(q, w), *hi = ie_q2_of(q, w + 4u);
 }
 WORDS(q3_k) {
     uint32_t q = BULK2(q3_k), qh = HEAD1(q3_k, 8, b);
-    *lo = ie_q2_bytes(&q, w / 2u * 2u) | ie_bit_bytes(qh, w) << 2, *hi = ie_q2_bytes(&q, w / 2u * 2u + 4u) | ie_bit_bytes(qh, w + 4u) << 2;
+    *lo = ie_q3_of(q, qh, w), *hi = ie_q3_of(q, qh, w + 4u);
 }
 WORDS(iq4_nl) { ie_iq4_words(BULK4(iq4_nl), lo, hi); }
 WORDS(iq4_xs) { ie_iq4_words(BULK4(iq4_xs), lo, hi); }
@@ -232,7 +231,7 @@ IE_INLINE void stream_tokens(kind k, bool is_signed, const scales *s, const ie_m
         words_##F(at, b, r / 4u + 8u * h, r % 4u, &w.k[h / 2u * 4u + h % 2u], &w.k[h / 2u * 4u + h % 2u + 2u]); \
     const scales sc = spread(KIND, &o); \
     _Pragma("unroll") for (uint32_t g = 0; g < (NT) / 8u; g++) \
-        stream_tokens(KIND, SIGNED, &sc, &w, x + ((i * IE_GPU_UNIT + b) * ((NT) / 8u) + g) * IE_STREAM_X, acc + 8u * g);
+        stream_tokens(KIND, SIGNED, &sc, &w, x + ie_stream_group(i * IE_GPU_UNIT + b, 8u * g, NT), acc + 8u * g);
 
 /* The tile's sums, a token each in turn. */
 IE_INLINE void tokens_add(const ie_abi_stream *a, const IE_LDS float *sums, IE_LDS runs_marks *m, uint32_t n, const uint32_t NT) {
@@ -252,13 +251,13 @@ IE_INLINE void tokens_add(const ie_abi_stream *a, const IE_LDS float *sums, IE_L
         static IE_LDS_VAR runs_marks marks; \
         IE_LDS uint32_t *x = ie_lds_more; \
         const uint32_t nblk = a.g.nblk, r = ie_lane(), tiles = ie_ntiles(a.g.rows), own = tiles - a.rest; \
-        IE_LDS float *sums = (IE_LDS float *)(x + nblk * ((NT) / 8u) * IE_STREAM_X); \
+        IE_LDS float *sums = (IE_LDS float *)(x + ie_stream_group(nblk, 0u, NT)); \
         ie_dep_go(); \
         runs s = runs_new(ROW, &a, (IE_LDS uint32_t *)sums + a.bufs * IE_MAX_SEGS * (NT) * 32u, &marks, a.g.waves < (NT) ? a.g.waves : (NT)); \
         ie_dep_wait(); \
         tokens_put(&a.g, KIND, (SIGNED) ? 0 : (BIAS), x, NT); \
         ie_barrier(); \
-        uint32_t place = 0u, phase = 0u, k = ie_wg_x() >> a.parts_log < a.rest ? 0u : 1u; \
+        uint32_t place = 0u, phase = 0u, k = ie_rest_tile(ie_wg_x(), a.parts_log) < a.rest ? 0u : 1u; \
         const bool late = a.bufs > 1u; /* a tile's sums are added up after the next tile */ \
         for (;; k++) { \
             run j = run_at(&a, k); \

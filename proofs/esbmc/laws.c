@@ -92,6 +92,8 @@ P(seg_exact, ANY, ANY)
 P(seg_cover, ANY, ANY)
 P(wave_cover, ANY, ANY, ANY)
 P(stream_units, ANY, ANY, ANY)
+P(rest_cover, ANY, ANY, ANY, ANY, ANY, ANY)
+P(stream_x, ANY, ANY, ANY, ANY, ANY, ANY)
 PW(batch, 10, w, ANY, ANY, ANY)
 /* Pairs; WP proves the contract of ie_plan_check for any number. */
 void prove_plan_check(void) {

@@ -90,11 +90,10 @@ static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, bo
 
 /* Tiles that are left when each workgroup has had its own are shared by as many as there are for each. */
 static void share_rest(const gpu_run *r, uint32_t tiles, uint32_t tokens, ie_abi_stream *s) {
-    uint32_t units = r->card->units, rest = tiles % units, most = ie_nseg(s->g.nblk);
+    uint32_t units = r->card->units, rest = tiles % units, most = ie_nseg(s->g.nblk), parts = 1;
     bool room = rest <= GPU_REST_TILES && ie_mul_ok(rest, tokens * IE_MAX_SEGS * 128u, GPU_REST_BYTES);
-    s->parts = 1;
-    while (tiles > units && rest && room && 2u * s->parts * rest <= units && 2u * s->parts <= most) s->parts *= 2u, s->parts_log++;
-    if (s->parts == 1u) return;
+    while (tiles > units && rest && room && 2u * parts * rest <= units && 2u * parts <= most) parts *= 2u, s->parts_log++;
+    if (parts == 1u) return;
     s->rest = rest;
     s->count = r->scratch + GPU_REST_COUNT, s->sums = r->scratch + GPU_REST_SUMS;
 }
@@ -102,7 +101,7 @@ static void share_rest(const gpu_run *r, uint32_t tiles, uint32_t tokens, ie_abi
 /* 2 to 16 tokens (gemv_stream_t.c). */
 static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_abi_gemv *a, bool *done, gpu_launches *out, ie_error *err) {
     bool more = a->n > 8u;
-    uint32_t tokens = more ? 16u : 8u, x = a->nblk * (tokens / 8u) * IE_STREAM_X * 4u;
+    uint32_t tokens = more ? 16u : 8u, x = 4u * ie_stream_group(a->nblk, 0u, tokens);
     ie_abi_stream s = {.g = *a, .bufs = more ? 1u : 2u, .bufs_log = more ? 0u : 1u};
     uint32_t sums = s.bufs * IE_MAX_SEGS * tokens * 128u;
     s.g.waves = stream_waves(r, m);
