@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS 8 /* of a buffer that are looked at in one go */
+#define PARTS 8       /* of a buffer that are looked at in one go */
+#define SIZE_LINE 4096 /* bytes of a chunk's size and extension, at most */
 
 /* The value behind a header's name and colon, NULL where the line is of another. */
 static const char *value_of(const char *line, const char *name) {
@@ -52,10 +53,11 @@ static void end_line(http_chunk *c) {
     if (c->state == CHUNK_HEAD) head_line(c);
     else if (c->state == CHUNK_SIZE) size_line(c);
     else if (!*c->line) c->state = CHUNK_HEAD, c->left = 0; /* behind the trailer */
-    c->n_line = 0;
+    c->n_line = c->size_bytes = 0;
 }
 
-static void pass(http_chunk *c, unsigned char *data, size_t n) {
+/* True: byte *at makes a size's line too long. */
+static bool pass(http_chunk *c, unsigned char *data, size_t n, size_t *at) {
     for (size_t i = 0; i < n && c->state != CHUNK_LOST; i++) {
         if (c->state == CHUNK_BODY || c->state == CHUNK_DATA) {
             size_t take = c->left < n - i ? (size_t)c->left : n - i;
@@ -68,12 +70,28 @@ static void pass(http_chunk *c, unsigned char *data, size_t n) {
             end_line(c);
             continue;
         }
+        if (c->state == CHUNK_SIZE && ++c->size_bytes > SIZE_LINE) {
+            c->state = CHUNK_LOST, *at = i;
+            return true;
+        }
         if (c->state == CHUNK_SIZE && data[i] == ';') {
             if (!c->n_line || !isxdigit((unsigned char)c->line[0])) c->state = CHUNK_LOST; /* no size: evhttp shall see it */
             else data[i] = ' ';
         }
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line++] = (char)data[i];
     }
+    return false;
+}
+
+/* evhttp looks for a line's end from its beginning again whenever bytes come: a line that is too long ends here, as one that is no size, which
+ * evhttp refuses. Its last byte is `behind` bytes before the end of b. */
+static void cut_line(const http_chunk *c, struct evbuffer *b, unsigned char *last, size_t behind) {
+    struct evbuffer_ptr at;
+    struct evbuffer_iovec first;
+    size_t back = behind + c->size_bytes;
+    *last = '\n';
+    if (evbuffer_get_length(b) < back || evbuffer_ptr_set(b, &at, evbuffer_get_length(b) - back, EVBUFFER_PTR_SET)) return;
+    if (evbuffer_peek(b, 1, &at, &first, 1) >= 1 && first.iov_len) *(unsigned char *)first.iov_base = '!';
 }
 
 void http_chunk_pass(http_chunk *c, struct evbuffer *b, size_t n) {
@@ -84,8 +102,8 @@ void http_chunk_pass(http_chunk *c, struct evbuffer *b, size_t n) {
         int k = evbuffer_peek(b, (ev_ssize_t)n, &at, part, PARTS);
         if (k < 1) return;
         for (int i = 0; i < k && i < PARTS; i++) {
-            size_t len = part[i].iov_len < n ? part[i].iov_len : n;
-            pass(c, part[i].iov_base, len);
+            size_t len = part[i].iov_len < n ? part[i].iov_len : n, cut;
+            if (pass(c, part[i].iov_base, len, &cut)) cut_line(c, b, (unsigned char *)part[i].iov_base + cut, n - cut - 1);
             n -= len;
         }
     }

@@ -1,5 +1,6 @@
 /* evhttp takes a chunk's size with a blank behind it, but not with an extension (";name=value", RFC 9112, 7.1.1), which it would have to ignore.
- * This follows the bytes of a connection and turns the ';' into a blank before evhttp reads the line. */
+ * This follows the bytes of a connection and turns the ';' into a blank before evhttp reads the line. A size's line of over 4,096 bytes is made one that
+ * evhttp refuses. */
 #ifndef IE_SERVE_HTTP_CHUNK_H
 #define IE_SERVE_HTTP_CHUNK_H
 
@@ -15,7 +16,7 @@ typedef struct {
     bool chunked, begun; /* of the request: its transfer encoding; it has had a line */
     uint64_t left;       /* bytes of the body, or of the chunk with its line's end, that are still to come */
     char line[64];       /* of headers and sizes, the beginning of the current one */
-    size_t n_line;
+    size_t n_line, size_bytes; /* of `line`; of a size's line, all that has come */
 } http_chunk;
 
 /* The connection's next n bytes, which b ends with: blanks for semicolons, in place. */

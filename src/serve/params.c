@@ -40,7 +40,7 @@ static ie_status read_sampling(const json_t *o, ie_sampling *s, ie_error *err) {
     s->top_k = top_k < 0 ? 0 : (int32_t)top_k;
     s->repeat_last = last < 0 ? INT32_MAX : (int32_t)last;
     s->seed = (uint64_t)seed;
-    if (seed == -1 && !json_is_integer(json_object_get(o, "seed"))) { /* none given: another text each time */
+    if (seed == -1) { /* none given, or llama-server's word for that: another text each time */
         static _Atomic uint64_t count;
         s->seed = ((uint64_t)(ie_now() * 1e9) + ++count) * 0x9E3779B97F4A7C15u;
     }

@@ -191,6 +191,14 @@ def test_a_prompt_that_fills_the_context(small):
         assert status == 400 and obj["error"]["n_ctx"] == 256 and obj["error"]["n_prompt_tokens"] == len({**body, **more}["prompt"])
 
 
+def test_no_seed_is_another_text_each_time(small):
+    """-1, the default that /props shows, too."""
+    def texts(seed):
+        return {small.ok("/v1/completions", {"prompt": "a", "max_tokens": 40, "temperature": 1.5, "ignore_eos": True, **seed})["choices"][0]["text"] for _ in range(3)}
+    assert len(texts({})) > 1 and len(texts({"seed": -1})) > 1 and len(texts({"seed": None})) > 1
+    assert len(texts({"seed": -2})) == len(texts({"seed": 0})) == 1
+
+
 @pytest.mark.parametrize("seed,ok", [(2**63 - 1, True), (-2**63, True), (2**63, False), (2**64 - 1, False), (-2**63 - 1, False), (10**400, False)])
 def test_seeds(small, seed, ok):
     status, obj = small.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "seed": seed})

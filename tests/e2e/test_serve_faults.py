@@ -204,6 +204,24 @@ def test_chunks_with_extensions_and_trailers(server, pieces):
         assert ask(server, CHUNKED + bad + b"\r\nabc")[0] in (400, 413)
 
 
+@pytest.mark.parametrize("line", [b"5;" + b"a" * 70000, b"5" + b"a" * 70000, b"5" + b" " * 70000, b"5;a" + b";b" * 35000], ids=["extension", "digits", "blanks", "extensions"])
+@pytest.mark.parametrize("before", [b"", b"3\r\n{\"p\r\n"], ids=["first", "second"])
+@pytest.mark.parametrize("pieces", [100, 1 << 20])
+def test_a_size_line_without_end(server, line, before, pieces):
+    """Refused when some 4 KB of it are there: nobody waits for its end."""
+    s = server.raw(CHUNKED + before)
+    s.settimeout(20)
+    for i in range(0, len(line), pieces):
+        try:
+            s.sendall(line[i:i + pieces])
+        except OSError:
+            break  # refused and closed
+    assert read_all(s).split(b" ")[1] in (b"400", b"413")
+    for n, status in ((4000, 200), (4200, 413)):
+        assert ask(server, CHUNKED + b"%x;%s\r\n%s\r\n0\r\n\r\n" % (len(GOOD), b"a" * n, GOOD))[0] == status
+    healthy(server)
+
+
 @pytest.mark.parametrize("coding,status", [("gzip", 415), ("br", 415), ("identity, gzip", 415), ("identity", 200), ("Identity", 200)])
 def test_coded_bodies(server, coding, status):
     got, headers, body, _ = ask(server, post("/v1/completions", GOOD, f"Content-Encoding: {coding}"))
