@@ -22,9 +22,14 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.before = self.mode()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+
+        def begin():
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            for sig in signal.SIGHUP, signal.SIGQUIT, signal.SIGINT:  # who started the tests may ignore them (nohup)
+                signal.signal(sig, signal.SIG_DFL)
+
         self.p = subprocess.Popen([*wrap, ie.path("ie-run"), *map(str, args)], stdin=slave, stdout=slave, stderr=slave,
-                                  env={**ie.env, "TERM": "xterm"}, start_new_session=True,
-                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                                  env={**ie.env, "TERM": "xterm"}, start_new_session=True, preexec_fn=begin)
         os.close(slave)
         self.out, self.seen = "", 0
 
