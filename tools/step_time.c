@@ -68,7 +68,7 @@ static ie_status no_fill(ie_backend *be, const ie_mat *m, ie_rows_fn rows, void 
 }
 
 static ie_status model_open(ie_model **out, ie_backend_api *api, const char *path, ie_error *err) {
-    ie_str arch;
+    ie_str arch = {0};
     ie_model *m = *out = ie_calloc(1, sizeof *m, "model", err);
     if (!m) return IE_E_NOMEM;
     m->gguf = ie_gguf_open(path, err);
@@ -205,7 +205,7 @@ static ie_status run(job *j, ie_error *err) {
     ie_status st = ie_lab_open(&j->lab, j->model, 1, j->pos + j->tokens, err);
     if (st) return st;
     gpu_state *s = gpu_state_of(j->lab.st);
-    if (j->model->gdn.n_layer) s->log.at[0] = (ie_gdn_place){j->pos, j->pos}; /* as if the tokens before had been taken one by one */
+    if (j->model->gdn.n_layer && s->log.at) s->log.at[0] = (ie_gdn_place){j->pos, j->pos}; /* as if the tokens before had been taken one by one */
     ie_lab_batch_make(&j->lab, &j->batch, token, 1, j->tokens, j->pos);
     j->sim.keep(0);
     gpu_backend *g = gpu_of(j->model->be);
