@@ -241,25 +241,35 @@ IE_INLINE float part_scores(const ie_abi_attn *a, view v, uint32_t t, uint32_t h
     return s;
 }
 
-/* After a barrier: exponentials, factors and sums to LDS. Returns the partial's maximum. */
-IE_INLINE float part_soft(IE_LDS soft *f, float s, bool seen) {
-    float m = -__builtin_inff(), before = m, all = m;
-    uint32_t w = ie_wave();
+/* After a barrier: maxima over the pages before wave w's, up to and with it, and over all. */
+typedef struct {
+    float before, upto, all;
+} tops;
+IE_INLINE tops tops_of(const IE_LDS soft *f, uint32_t w) {
+    const float none = -__builtin_inff();
+    tops t = {none, none, none};
 #pragma unroll
     for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) { /* pages not seen have -infinity */
         float x = f->top[p];
-        before = p < w ? (before > x ? before : x) : before;
-        m = p <= w ? (m > x ? m : x) : m;
-        all = all > x ? all : x;
+        t.before = p < w ? (t.before > x ? t.before : x) : t.before;
+        t.upto = p <= w ? (t.upto > x ? t.upto : x) : t.upto;
+        t.all = t.all > x ? t.all : x;
     }
+    return t;
+}
+
+/* After a barrier: exponentials, factors and sums to LDS. Returns the partial's maximum. */
+IE_INLINE float part_soft(IE_LDS soft *f, float s, bool seen) {
+    uint32_t w = ie_wave();
+    const tops t = tops_of(f, w);
     float c = 1.0f, sum = 0.0f; /* of pages not seen: never used */
     if (seen) {
-        float e = ie_exp(s - m);
+        float e = ie_exp(s - t.upto);
         f->e[w][ie_lane()] = e;
-        c = ie_exp(before - m), sum = ie_wave_tree(e);
+        c = ie_exp(t.before - t.upto), sum = ie_wave_tree(e);
     }
     if (ie_lane() == 0u) f->c[w] = c, f->sum[w] = sum;
-    return all;
+    return t.all;
 }
 
 /* After another barrier: the sum, and N dimensions d .. of the output from V rows at v (page by page). */
@@ -498,19 +508,12 @@ IE_INLINE void split_scores(const ie_abi_attn *a, const split *s, const IE_LDS f
 
 /* After a barrier: exponentials, factors and sums of head `f` to LDS (as part_soft, by slots). */
 IE_INLINE void split_soft(IE_LDS soft *f, float s, bool seen) {
-    float m = -__builtin_inff(), before = m, all = m;
     uint32_t w = ie_wave();
-#pragma unroll
-    for (uint32_t p = 0u; p < IE_FOLD_PAGES; p++) { /* pages not seen have -infinity */
-        float x = f->top[p];
-        before = p < w ? (before > x ? before : x) : before;
-        m = p <= w ? (m > x ? m : x) : m;
-        all = all > x ? all : x;
-    }
-    float e = ie_exp(s - m), c = ie_exp(before - m), sum = slot_tree(e);
+    const tops t = tops_of(f, w);
+    float e = ie_exp(s - t.upto), c = ie_exp(t.before - t.upto), sum = slot_tree(e);
     if (seen) f->e[w][slot_of(ie_lane())] = e;
     if (ie_lane() == 0u) f->c[w] = seen ? c : 1.0f, f->sum[w] = sum;
-    if (ie_tid() == 0u) f->all = all;
+    if (ie_tid() == 0u) f->all = t.all;
 }
 
 /* A lane's dimensions d, d + 1 of G heads from f on: the partial's sums. v: the pages' values in LDS (COPY), else page numbers. */
