@@ -1,5 +1,6 @@
 /* All kernels of a code object. */
 #include "attn.c"
+#include "attn_split.c"
 #include "gdn.c"
 #include "gemv.c"
 #include "gemv_many.c"

@@ -1,4 +1,4 @@
-/* Launches of RoPE with KV pages, and of attention (kernels/attn.c): which kernel, and the scratch memory. */
+/* Launches of RoPE with KV pages, and of attention (kernels/attn.c, attn_split.c): which kernel, and the scratch memory. */
 #include <string.h>
 
 #include "../env.h"
