@@ -179,9 +179,8 @@ static ie_status read_request(completions *k, serve_params *p, ie_error *err) {
     const json_t *o = k->c->body;
     json_t *options = NULL;
     int64_t n = 1, best = 1, probs = -1;
-    const char *user = NULL;
-    size_t user_len;
-    ie_status st = serve_read_params(k->c->s, o, p, err);
+    ie_status st = serve_check_openai(o, err);
+    if (!st) st = serve_read_params(k->c->s, o, p, err);
     if (!st) st = serve_get_int(o, "n", 1, MAX_CHOICES, &n, err);
     best = n;
     if (!st) st = serve_get_int(o, "best_of", 1, MAX_CHOICES, &best, err);
@@ -191,7 +190,6 @@ static ie_status read_request(completions *k, serve_params *p, ie_error *err) {
     if (!st) st = serve_get_obj(o, "stream_options", &options, err);
     if (!st && options) st = serve_get_bool(options, "include_usage", &k->usage, err);
     if (!st) st = serve_get_bool(o, "echo", &k->echo, err);
-    if (!st) st = serve_get_str(o, "user", &user, &user_len, err);
     if (st) return st;
     if (p->job.max_tokens < 0 && !p->job.grammar && !given(o, "max_tokens") && !given(o, "max_completion_tokens") && !given(o, "n_predict"))
         p->job.max_tokens = DEFAULT_TOKENS;

@@ -62,13 +62,12 @@ static json_t *vector_json(const embeddings *k, float *v) {
 static ie_status read_request(embeddings *k, ie_error *err) {
     serve *s = k->c->s;
     const json_t *o = k->c->body;
-    const char *format = "float", *pooling = s->info.pooling == IE_POOL_LAST ? "last" : "mean", *user = NULL;
-    size_t len;
+    const char *format = "float", *pooling = s->info.pooling == IE_POOL_LAST ? "last" : "mean";
     int64_t dims = s->info.n_embd;
     if (s->opts.pooling) pooling = s->opts.pooling;
-    ie_status st = serve_get_str(o, "encoding_format", &format, NULL, err);
+    ie_status st = serve_check_openai(o, err);
+    if (!st) st = serve_get_str(o, "encoding_format", &format, NULL, err);
     if (!st) st = serve_get_str(o, "pooling", &pooling, NULL, err);
-    if (!st) st = serve_get_str(o, "user", &user, &len, err);
     if (!st) st = serve_get_int(o, "dimensions", 1, s->info.n_embd, &dims, err);
     if (st) return st;
     k->base64 = !strcmp(format, "base64");

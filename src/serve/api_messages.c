@@ -102,22 +102,26 @@ static const struct {
 static ie_status take_block(turn *t, const json_t *b, ie_error *err) {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (!strcmp(blocks[i].role, t->role) && !strcmp(blocks[i].type, type_of(b))) return blocks[i].take(t, b, err);
-    return ie_fail(err, IE_E_ARG, "a message of role '%s' holds a block of type '%.40s', which is not supported", t->role, type_of(b));
+    return ie_fail(err, IE_E_ARG, "a message's content (role '%s') holds a block of type '%.40s', which is not supported", t->role, type_of(b));
 }
 
-static ie_status take_message(const json_t *m, json_t *list, ie_error *err) {
+/* An answer to go on with, the last message, may be empty; all others hold something. */
+static ie_status take_message(const json_t *m, bool last, json_t *list, ie_error *err) {
     static const char *const roles[] = {"user", "assistant", "system"};
     const json_t *content = json_object_get(m, "content"), *block;
     const char *role = json_string_value(json_object_get(m, "role"));
     turn t = {.list = list};
     for (size_t i = 0; role && i < sizeof roles / sizeof *roles; i++)
         if (!strcmp(roles[i], role)) t.role = roles[i];
+    if (!json_is_object(m)) return ie_fail(err, IE_E_ARG, "each of 'messages' must be an object with a role and a content");
     if (!t.role) return ie_fail(err, IE_E_ARG, "a message's role must be user or assistant");
+    if (!json_is_array(content) && !json_is_string(content)) return ie_fail(err, IE_E_ARG, "a message's content must be a string or a list of blocks");
+    if (!json_array_size(content) && !json_string_length(content) && !(last && !strcmp(role, "assistant")))
+        return ie_fail(err, IE_E_ARG, "a message's content must not be empty (role '%s')", role);
     if (json_is_string(content)) {
         json_array_append_new(list, json_pack("{s:s, s:O}", "role", role, "content", content));
         return IE_OK;
     }
-    if (!json_is_array(content)) return ie_fail(err, IE_E_ARG, "a message's content must be a string or a list of blocks");
     ie_status st = IE_OK;
     size_t i;
     json_array_foreach(content, i, block) {
@@ -135,7 +139,7 @@ static ie_status take_messages(const json_t *body, json_t *chat, ie_error *err) 
     json_decref(text);
     if (!st) st = serve_get_arr(body, "messages", &messages, err);
     if (!st && !json_array_size(messages)) st = ie_fail(err, IE_E_ARG, "'messages' must be a list of at least one message");
-    for (size_t i = 0; i < json_array_size(messages) && !st; i++) st = take_message(json_array_get(messages, i), list, err);
+    for (size_t i = 0, n = json_array_size(messages); i < n && !st; i++) st = take_message(json_array_get(messages, i), i + 1 == n, list, err);
     return st;
 }
 
@@ -146,6 +150,9 @@ static ie_status take_tools(const json_t *body, json_t *chat, ie_error *err) {
     json_array_foreach(tools, i, t) {
         static const char *const same[] = {"name", "description", "strict"};
         json_t *f = json_object(), *schema = json_object_get(t, "input_schema");
+        const char *type = NULL;
+        if (!st && !json_is_object(t)) st = ie_fail(err, IE_E_ARG, "each of 'tools' must be an object");
+        if (!st) st = serve_get_str(t, "type", &type, NULL, err);
         if (!st && *type_of(t) && strcmp(type_of(t), "custom")) st = ie_fail(err, IE_E_ARG, "a tool's type is '%.40s'; only tools of your own are supported", type_of(t));
         if (!st && !json_is_object(schema)) st = ie_fail(err, IE_E_ARG, "each of 'tools' must have an input_schema");
         serve_copy_members(t, f, same, sizeof same / sizeof *same);
@@ -174,6 +181,30 @@ static ie_status take_choice(const json_t *body, json_t *chat, ie_error *err) {
     return IE_OK;
 }
 
+static ie_status check_members(const json_t *body, json_t *chat, ie_error *err) {
+    static const serve_member noted[] = {
+        {"model", SERVE_STRING, NULL},
+        {"metadata", SERVE_OBJECT, NULL},
+        {"metadata.user_id", SERVE_STRING, NULL},
+        {"service_tier", SERVE_WORD, "auto, standard_only"},
+        {"stream", SERVE_BOOL, NULL},
+        {"container", SERVE_STRING, NULL},
+        {"context_management", SERVE_OBJECT, NULL},
+        {"mcp_servers", SERVE_LIST, NULL},
+        {"thinking.type", SERVE_WORD, "enabled, disabled, adaptive"},
+        {"thinking.budget_tokens", SERVE_COUNT, NULL},
+        {"stop_sequences", SERVE_STRINGS, NULL},
+        {"output_config.effort", SERVE_WORD, SERVE_EFFORTS},
+        {"output_config.format.type", SERVE_WORD, "text, json_object, json_schema"},
+        {"output_format.type", SERVE_WORD, "text, json_object, json_schema"},
+        {NULL, SERVE_WORD, NULL},
+    };
+    (void)chat;
+    ie_status st = serve_check_members(body, noted, err);
+    if (!st && json_array_size(json_object_get(body, "mcp_servers"))) st = ie_fail(err, IE_E_ARG, "'mcp_servers' is not supported: give tools of your own");
+    return st;
+}
+
 /* thinking is off unless it is asked for; output_config.format is a schema. */
 static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     static const char *const same[] = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "cache_prompt", "chat_template_kwargs",
@@ -188,14 +219,16 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     if (!st) st = serve_get_obj(body, "output_config", &config, err);
     if (!st && config) st = serve_get_obj(config, "format", &format, err);
     if (!st && !format) st = serve_get_obj(body, "output_format", &format, err);
+    if (!st && json_array_size(stops) > IE_STOP_MAX) st = ie_fail(err, IE_E_ARG, "'stop_sequences' are %zu, allowed are at most %u", json_array_size(stops), IE_STOP_MAX);
     if (stops) json_object_set(chat, "stop", stops);
+    if (!st && format && !*type_of(format)) st = ie_fail(err, IE_E_ARG, "'%s' has no type", config ? "output_config.format" : "output_format");
     if (format) json_object_set(chat, "response_format", format);
     if (!st) serve_set_kwarg(chat, "enable_thinking", json_boolean(strcmp(type, "disabled")));
     return st;
 }
 
 static json_t *chat_of(const json_t *body, ie_error *err) {
-    static const serve_step steps[] = {take_messages, take_tools, take_choice, take_options};
+    static const serve_step steps[] = {check_members, take_messages, take_tools, take_choice, take_options};
     return serve_translate(body, steps, sizeof steps / sizeof *steps, err);
 }
 

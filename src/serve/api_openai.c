@@ -182,10 +182,17 @@ static void run(chat *k, serve_stream *st) {
     else reply(k);
 }
 
+/* Beside those that all of OpenAI's endpoints share. */
+static const serve_member noted[] = {
+    {"verbosity", SERVE_WORD, "low, medium, high"}, {"modalities", SERVE_STRINGS, NULL}, {"prediction", SERVE_OBJECT, NULL}, {NULL, SERVE_WORD, NULL},
+};
+
 static ie_status read_request(chat *k, serve_params *p, ie_error *err) {
     json_t *o = k->c->body, *options = NULL;
     int64_t n = 1, top = 0;
-    ie_status st = serve_chat_job(k->c->s, o, p, err);
+    ie_status st = serve_check_openai(o, err);
+    if (!st) st = serve_check_members(o, noted, err);
+    if (!st) st = serve_chat_job(k->c->s, o, p, err);
     if (st) return st;
     st = serve_get_bool(o, "logprobs", &k->probs, err);
     if (!st) st = serve_get_int(o, "top_logprobs", 0, 20, &top, err);

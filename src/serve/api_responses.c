@@ -81,7 +81,10 @@ static const struct {
 } items[] = {{"message", message_item}, {"", message_item}, {"function_call", call_item}, {"function_call_output", output_item}, {"reasoning", reasoning_item}};
 
 static ie_status take_item(history *h, const json_t *item, ie_error *err) {
-    const char *type = text_of(item, "type");
+    const char *type = "";
+    if (!json_is_object(item)) return serve_wrong("input", item, err, "a string or a list of objects");
+    ie_status st = serve_get_str(item, "type", &type, NULL, err);
+    if (st) return st;
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
         if (!strcmp(items[i].type, type)) return items[i].take(h, item, err);
     return ie_fail(err, IE_E_ARG, "'input' holds an item of type '%.40s'; supported are message, function_call, function_call_output and reasoning", type);
@@ -92,7 +95,6 @@ static ie_status take_input(const json_t *body, json_t *chat, ie_error *err) {
     const json_t *input = json_object_get(body, "input"), *instructions = json_object_get(body, "instructions"), *item;
     size_t i;
     json_object_set_new(chat, "messages", h.list);
-    if (instructions && !json_is_null(instructions) && !json_is_string(instructions)) return ie_fail(err, IE_E_ARG, "'instructions' must be a string");
     if (json_is_string(instructions)) json_array_append_new(h.list, json_pack("{s:s, s:O}", "role", "system", "content", instructions));
     if (json_is_string(input)) {
         json_array_append_new(h.list, json_pack("{s:s, s:O}", "role", "user", "content", input));
@@ -114,6 +116,7 @@ static ie_status take_tools(const json_t *body, json_t *chat, ie_error *err) {
     ie_status st = serve_get_arr(body, "tools", &tools, err);
     json_array_foreach(tools, i, t) {
         json_t *f = json_object();
+        if (!st && !json_is_object(t)) st = ie_fail(err, IE_E_ARG, "each of 'tools' must be an object");
         serve_copy_members(t, f, same, sizeof same / sizeof *same);
         json_array_append_new(list, json_pack("{s:s, s:o}", "type", text_of(t, "type"), "function", f));
     }
@@ -135,15 +138,35 @@ static ie_status refuse_stored(const json_t *body, json_t *chat, ie_error *err) 
     return st;
 }
 
+/* Beside those that all of OpenAI's endpoints share. "auto" is no promise to shorten: a conversation that exceeds the context is refused. */
+static ie_status check_members(const json_t *body, json_t *chat, ie_error *err) {
+    static const serve_member noted[] = {
+        {"instructions", SERVE_STRING, NULL},
+        {"truncation", SERVE_WORD, "auto, disabled"},
+        {"include", SERVE_STRINGS, NULL},
+        {"max_tool_calls", SERVE_COUNT, NULL},
+        {"reasoning.effort", SERVE_WORD, SERVE_EFFORTS},
+        {"reasoning.summary", SERVE_WORD, "auto, concise, detailed"},
+        {"reasoning.generate_summary", SERVE_WORD, "auto, concise, detailed"},
+        {"text.verbosity", SERVE_WORD, "low, medium, high"},
+        {"text.format.type", SERVE_WORD, "text, json_object, json_schema"},
+        {NULL, SERVE_WORD, NULL},
+    };
+    (void)chat;
+    ie_status st = serve_check_openai(body, err);
+    return st ? st : serve_check_members(body, noted, err);
+}
+
 static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     static const char *const same[] = {"temperature", "top_p", "top_k", "min_p", "seed", "cache_prompt", "chat_template_kwargs", "tool_choice",
                                        "parallel_tool_calls", "presence_penalty", "frequency_penalty", "repeat_penalty", "logit_bias", "stop"};
     json_t *text = NULL, *format = NULL, *reasoning = NULL;
-    int64_t max = -1;
+    int64_t max = -1, top = 0; /* items of the answer have no log-probabilities */
     serve_copy_members(body, chat, same, sizeof same / sizeof *same);
     ie_status st = serve_get_obj(body, "text", &text, err);
     if (!st && text) st = serve_get_obj(text, "format", &format, err);
     if (!st) st = serve_get_obj(body, "reasoning", &reasoning, err);
+    if (!st) st = serve_get_int(body, "top_logprobs", 0, 20, &top, err);
     if (!st) st = serve_get_int(body, "max_output_tokens", 1, INT32_MAX, &max, err);
     if (format) json_object_set(chat, "response_format", format);
     if (max > 0) json_object_set_new(chat, "max_tokens", json_integer(max));
@@ -152,7 +175,7 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
 }
 
 static json_t *chat_of(const json_t *body, ie_error *err) {
-    static const serve_step steps[] = {refuse_stored, take_input, take_tools, take_options};
+    static const serve_step steps[] = {check_members, refuse_stored, take_input, take_tools, take_options};
     return serve_translate(body, steps, sizeof steps / sizeof *steps, err);
 }
 

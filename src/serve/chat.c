@@ -95,12 +95,13 @@ static ie_status copy_message(const chat_template *t, const json_t *m, json_t *l
     return st;
 }
 
-/* What came before tools: not known here, so that no client waits for calls that cannot come. */
-static ie_status refuse_functions(const json_t *body, ie_error *err) {
-    static const char *const old[][2] = {{"functions", "tools"}, {"function_call", "tool_choice"}};
-    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
-        const json_t *v = json_object_get(body, old[i][0]);
-        if (v && !json_is_null(v)) return ie_fail(err, IE_E_ARG, "'%s' is not supported: use '%s'", old[i][0], old[i][1]);
+/* What came before tools, and what a model of text cannot give: no client shall wait for it in vain. */
+static ie_status refuse_unsupported(const json_t *body, ie_error *err) {
+    static const char *const rows[][2] = {
+        {"functions", "use 'tools'"}, {"function_call", "use 'tool_choice'"}, {"audio", "answers are text"}, {"web_search_options", "give a tool of your own"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *v = json_object_get(body, rows[i][0]);
+        if (v && !json_is_null(v)) return ie_fail(err, IE_E_ARG, "'%s' is not supported: %s", rows[i][0], rows[i][1]);
     }
     return IE_OK;
 }
@@ -108,7 +109,10 @@ static ie_status refuse_functions(const json_t *body, ie_error *err) {
 /* Messages as the template wants them; a new reference. */
 static json_t *messages_for(serve *s, const json_t *body, const chat_template *t, const json_t *tools, ie_error *err) {
     json_t *messages = NULL, *list = json_array();
-    ie_status st = refuse_functions(body, err);
+    static const serve_member noted[] = {
+        {"reasoning_effort", SERVE_WORD, SERVE_EFFORTS}, {"documents", SERVE_LIST, NULL}, {NULL, SERVE_WORD, NULL}};
+    ie_status st = refuse_unsupported(body, err);
+    if (!st) st = serve_check_members(body, noted, err);
     if (!st) st = serve_get_arr(body, "messages", &messages, err);
     if (!st && json_array_size(messages) == 0) st = ie_fail(err, IE_E_ARG, "'messages' must be a list of at least one message");
     const char *role = json_string_value(json_object_get(json_array_get(messages, 0), "role"));
@@ -146,13 +150,16 @@ static ie_status client_error(ie_status st, ie_error *err) {
 
 ie_status serve_chat_text(serve *s, const json_t *body, char **text, size_t *n, ie_error *err) {
     ie_buf vars = {0};
-    json_t *tools;
+    json_t *tools, *callable = NULL;
+    tool_choice choice;
     chat_template t = template_of(s);
     ie_status st = tools_read(json_object_get(body, "tools"), &tools, err);
+    if (!st) st = tool_choice_read(json_object_get(body, "tool_choice"), tools, &choice, &callable, err);
     if (!st) st = variables(s, body, &t, tools, &vars, err);
     if (!st) st = client_error(ie_chat_render(s->model, s->template_text, s->template_len, vars.data, vars.len, 1, text, n, NULL, NULL, err), err);
     ie_buf_free(&vars);
     json_decref(tools);
+    json_decref(callable);
     return st;
 }
 

@@ -545,7 +545,7 @@ static void on_output(struct evbuffer *b, const struct evbuffer_cb_info *info, v
     if (!c->refused) {
         int status = http_status_in(b);
         if (status < 400) return;
-        c->refused = status == 400 && c->bytes >= s->c.max_header ? 431 : status;
+        c->refused = c->chunk.malformed ? 400 : status == 400 && c->bytes >= s->c.max_header ? 431 : status;
         c->since = ie_now();
     }
     c->replacing = true;

@@ -1,6 +1,8 @@
 /* JSON in and out: parsing with limits, members with type and range, numbers written short. */
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,14 +81,39 @@ static const json_t *member(const json_t *o, const char *key) {
     return v && !json_is_null(v) ? v : NULL;
 }
 
-static ie_status wrong(const char *key, const char *allowed, ie_error *err) {
-    return ie_fail(err, IE_E_ARG, "'%s' must be %s", key, allowed);
+#define SHOWN 40 /* bytes of a text in a message */
+
+/* How a message shows a value: numbers and short texts as they are. */
+static void show(const json_t *v, char *out, size_t size) {
+    ie_buf b = {0};
+    size_t n = json_string_length(v), len = 0;
+    if (json_is_array(v) || json_is_object(v)) {
+        snprintf(out, size, json_is_array(v) ? "an array" : "an object");
+        return;
+    }
+    while (n > SHOWN && len < n && len + ie_utf8_len((const unsigned char *)json_string_value(v) + len, n - len) <= SHOWN)
+        len += ie_utf8_len((const unsigned char *)json_string_value(v) + len, n - len);
+    json_t *cut = n > SHOWN ? json_stringn(json_string_value(v), len) : NULL;
+    bool ok = serve_json_dump(cut ? cut : v, &b, NULL);
+    snprintf(out, size, "%s%s", ok ? b.data : "what was sent", cut ? "..." : "");
+    json_decref(cut);
+    ie_buf_free(&b);
+}
+
+ie_status serve_wrong(const char *key, const json_t *v, ie_error *err, const char *fmt, ...) {
+    char allowed[200], value[6 * SHOWN + 8]; /* a byte may need six: \u001f */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(allowed, sizeof allowed, fmt, ap);
+    va_end(ap);
+    show(v, value, sizeof value);
+    return ie_fail(err, IE_E_ARG, "'%.60s' must be %s, not %s", key, allowed, value);
 }
 
 ie_status serve_get_bool(const json_t *o, const char *key, bool *out, ie_error *err) {
     const json_t *v = member(o, key);
     if (!v) return IE_OK;
-    if (!json_is_boolean(v)) return wrong(key, "true or false", err);
+    if (!json_is_boolean(v)) return serve_wrong(key, v, err, "true or false");
     *out = json_is_true(v);
     return IE_OK;
 }
@@ -97,8 +124,7 @@ ie_status serve_get_int(const json_t *o, const char *key, int64_t min, int64_t m
     double d = json_is_real(v) ? json_real_value(v) : 0; /* 5.0 counts as 5 */
     bool whole = json_is_integer(v) || (json_is_real(v) && d == floor(d) && fabs(d) < 9e15);
     int64_t i = json_is_integer(v) ? (int64_t)json_integer_value(v) : whole ? (int64_t)d : 0;
-    if (!whole || i < min || i > max)
-        return ie_fail(err, IE_E_ARG, "'%s' must be a whole number from %lld to %lld", key, (long long)min, (long long)max);
+    if (!whole || i < min || i > max) return serve_wrong(key, v, err, "a whole number from %lld to %lld", (long long)min, (long long)max);
     *out = i;
     return IE_OK;
 }
@@ -107,7 +133,7 @@ ie_status serve_get_num(const json_t *o, const char *key, double min, double max
     const json_t *v = member(o, key);
     if (!v) return IE_OK;
     double d = json_is_number(v) ? json_number_value(v) : NAN;
-    if (!(d >= min && d <= max)) return ie_fail(err, IE_E_ARG, "'%s' must be a number from %g to %g", key, min, max);
+    if (!(d >= min && d <= max)) return serve_wrong(key, v, err, "a number from %g to %g", min, max);
     *out = d;
     return IE_OK;
 }
@@ -115,8 +141,8 @@ ie_status serve_get_num(const json_t *o, const char *key, double min, double max
 ie_status serve_get_str(const json_t *o, const char *key, const char **out, size_t *len, ie_error *err) {
     const json_t *v = member(o, key);
     if (!v) return IE_OK;
-    if (!json_is_string(v)) return wrong(key, "a string", err);
-    if (!len && strlen(json_string_value(v)) != json_string_length(v)) return wrong(key, "a string without NUL characters", err);
+    if (!json_is_string(v)) return serve_wrong(key, v, err, "a string");
+    if (!len && strlen(json_string_value(v)) != json_string_length(v)) return serve_wrong(key, v, err, "a string without NUL characters");
     *out = json_string_value(v);
     if (len) *len = json_string_length(v);
     return IE_OK;
@@ -125,7 +151,7 @@ ie_status serve_get_str(const json_t *o, const char *key, const char **out, size
 ie_status serve_get_obj(const json_t *o, const char *key, json_t **out, ie_error *err) {
     json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return IE_OK;
-    if (!json_is_object(v)) return wrong(key, "an object", err);
+    if (!json_is_object(v)) return serve_wrong(key, v, err, "an object");
     *out = v;
     return IE_OK;
 }
@@ -133,7 +159,7 @@ ie_status serve_get_obj(const json_t *o, const char *key, json_t **out, ie_error
 ie_status serve_get_arr(const json_t *o, const char *key, json_t **out, ie_error *err) {
     json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return IE_OK;
-    if (!json_is_array(v)) return wrong(key, "an array", err);
+    if (!json_is_array(v)) return serve_wrong(key, v, err, "an array");
     *out = v;
     return IE_OK;
 }

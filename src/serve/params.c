@@ -97,7 +97,8 @@ static ie_status set_constraint(serve_params *p, ie_grammar_kind kind, const cha
     return ie_buf_add(&p->constraint, text, n, err) ? IE_OK : IE_E_NOMEM;
 }
 
-static ie_status set_schema(serve_params *p, const json_t *schema, ie_error *err) {
+static ie_status set_schema(serve_params *p, const char *name, const json_t *schema, ie_error *err) {
+    if (!json_is_object(schema) && !json_is_boolean(schema)) return serve_wrong(name, schema, err, "a JSON Schema: an object, true or false");
     p->constrained = true;
     p->constraint_kind = IE_GRAMMAR_JSON_SCHEMA;
     return serve_json_dump(schema, &p->constraint, err) ? IE_OK : IE_E_NOMEM;
@@ -119,15 +120,15 @@ static ie_status read_constraint(const json_t *o, serve_params *p, ie_error *err
     if ((gbnf && n) + (schema != NULL) + (strcmp(type, "text") != 0) > 1)
         return ie_fail(err, IE_E_ARG, "only one of 'response_format', 'grammar' and 'json_schema' can be given");
     if (gbnf && n) return set_constraint(p, IE_GRAMMAR_GBNF, gbnf, n, err);
-    if (schema) return set_schema(p, schema, err);
+    if (schema) return set_schema(p, "json_schema", schema, err);
     if (!strcmp(type, "text")) return IE_OK;
     if (!strcmp(type, "json_object") && !json_object_get(format, "schema")) return set_constraint(p, IE_GRAMMAR_JSON_OBJECT, "", 0, err);
-    if (!strcmp(type, "json_object")) return set_schema(p, json_object_get(format, "schema"), err);
+    if (!strcmp(type, "json_object")) return set_schema(p, "response_format.schema", json_object_get(format, "schema"), err);
     if (strcmp(type, "json_schema")) return ie_fail(err, IE_E_ARG, "'response_format.type' must be text, json_object or json_schema");
     st = serve_get_obj(format, "json_schema", &inner, err);
     schema = json_object_get(inner ? inner : format, "schema");
     if (!st && !schema) st = ie_fail(err, IE_E_ARG, "'response_format.json_schema.schema' is missing");
-    return st ? st : set_schema(p, schema, err);
+    return st ? st : set_schema(p, "response_format.json_schema.schema", schema, err);
 }
 
 ie_status serve_read_sampling(serve *s, const json_t *o, serve_params *p, ie_error *err) {

@@ -283,8 +283,24 @@ ie_status serve_get_num(const json_t *o, const char *key, double min, double max
 ie_status serve_get_str(const json_t *o, const char *key, const char **out, size_t *len, ie_error *err);
 ie_status serve_get_obj(const json_t *o, const char *key, json_t **out, ie_error *err);
 ie_status serve_get_arr(const json_t *o, const char *key, json_t **out, ie_error *err);
+/* IE_E_ARG: "'key' must be", the format's text, and the value as it was sent (its beginning, or what kind it is). */
+ie_status serve_wrong(const char *key, const json_t *v, ie_error *err, const char *fmt, ...) IE_PRINTF(4, 5);
 /* A JSON string of bytes; what is not UTF-8 becomes U+FFFD. */
 json_t *serve_json_text(const char *s, size_t n);
+
+/* ---- members without effect (members.c) -------------------------------------------------------------------------------- */
+
+typedef enum { SERVE_STRING, SERVE_BOOL, SERVE_COUNT, SERVE_OBJECT, SERVE_LIST, SERVE_STRINGS, SERVE_WORD } serve_kind;
+typedef struct {
+    const char *name;  /* with dots for members of objects: "reasoning.effort" */
+    serve_kind kind;
+    const char *words; /* of SERVE_WORD: the allowed ones, separated by ", " */
+} serve_member;
+/* Rows up to one without a name; absent and null fit each of them. */
+ie_status serve_check_members(const json_t *o, const serve_member *rows, ie_error *err);
+/* Those that OpenAI's endpoints share. */
+ie_status serve_check_openai(const json_t *o, ie_error *err);
+#define SERVE_EFFORTS "none, minimal, low, medium, high, xhigh, max"
 
 /* ---- from requests to jobs (params.c, chat.c) ------------------------------------------------------------------------- */
 

@@ -153,8 +153,23 @@ START = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
     (413, START + b"Content-Length: 99999999999999999999\r\n\r\n"),
     (413, START + b"Expect: 100-continue\r\nContent-Length: 2147483648\r\n\r\n"),
     (417, START + b"Expect: something\r\nContent-Length: 31" + BODY),
-    (413, CHUNKED + b"zz\r\n"),
-    (413, CHUNKED + b"-1\r\n"),
+    (400, CHUNKED + b"zz\r\n"),
+    (400, CHUNKED + b"-1\r\n"),
+    (400, CHUNKED + b"\r\n"),
+    (400, CHUNKED + b"\n"),
+    (400, CHUNKED + b" \r\n"),
+    (400, CHUNKED + b" 5\r\n"),
+    (400, CHUNKED + b"+5\r\n"),
+    (400, CHUNKED + b"0x5\r\n"),
+    (400, CHUNKED + b"5 5\r\n"),
+    (400, CHUNKED + b"5\0\r\n"),
+    (400, CHUNKED + b"5" + b" " * 100 + b"x\r\n"),
+    (400, CHUNKED + b"0" * 40 + b"5\r\n"),
+    (400, CHUNKED + b"3\r\nabc\r\n\r\n"),
+    (400, CHUNKED + b"3\r\nabc\r\n \r\n"),
+    (400, CHUNKED + b"3\r\nabc \r\n0\r\n\r\n"),
+    (400, CHUNKED + b"3\r\nabcd"),
+    (400, CHUNKED + b"3\r\nabc\r\r"),
     (413, CHUNKED + b"7fffffffffffffff\r\nabc"),
     (413, CHUNKED + b"fffffffffffffffff\r\nabc"),
 ])
@@ -201,7 +216,13 @@ def test_chunks_with_extensions_and_trailers(server, pieces):
     assert [head[:3] for head, _, _ in bodies] == [b"200"] * 6, bodies
     assert len({body for _, _, body in bodies[2:]}) == 1  # the same tokens each time
     for bad in (b"zz;a", b"-1;a", b";a", b"fffffffffffffffff;a"):
-        assert ask(server, CHUNKED + bad + b"\r\nabc")[0] in (400, 413)
+        assert ask(server, CHUNKED + bad + b"\r\nabc")[0] == (413 if bad.startswith(b"f") else 400)
+    for malformed in (b"\r\n", b" 5\r\n", b"3\r\nabc\r\n\n", b"3\r\nabcd\r\n"):  # byte by byte
+        s = server.raw(b"")
+        for i in range(len(CHUNKED + malformed)):
+            s.sendall((CHUNKED + malformed)[i:i + 1])
+            time.sleep(0.001)
+        assert read_all(s)[:12] == b"HTTP/1.1 400"
 
 
 @pytest.mark.parametrize("line", [b"5;" + b"a" * 70000, b"5" + b"a" * 70000, b"5" + b" " * 70000, b"5;a" + b";b" * 35000], ids=["extension", "digits", "blanks", "extensions"])
