@@ -107,20 +107,31 @@ static void page_softmax(uint32_t q0, uint32_t q1, float *s, float *m, float *l,
     }
 }
 
-/* o[j][0 .. nv vectors) = o * c (with `scaled`), then += e[j][i] * v[i] for i in [i0, i1), ascending. Rows of v lie hdp apart, `next`
- * likewise. */
-IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, const uint16_t *next, size_t hdp,
-                   uint32_t i0, uint32_t i1, const float *c, const bool scaled) {
-    vf a[VQ][VB];
-#pragma GCC unroll 3
+/* Sums of n queries in registers, `row` vectors apart: nv vectors of o for each, times c (with `scaled`). */
+IE_VEC void sums_load(vf *a, const uint32_t row, const float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *c, const bool scaled) {
+#pragma GCC unroll 6
     for (uint32_t j = 0; j < n; j++) {
         vf f = vf_set1(scaled ? c[j] : 1.0f);
 #pragma GCC unroll 8
         for (uint32_t d = 0; d < nv; d++) {
             vf x = vf_load(o + j * ld + d * IE_VW);
-            a[j][d] = scaled ? vf_mul(x, f) : x;
+            a[j * row + d] = scaled ? vf_mul(x, f) : x;
         }
     }
+}
+IE_VEC void sums_store(const vf *a, const uint32_t row, float *o, size_t ld, const uint32_t n, const uint32_t nv) {
+#pragma GCC unroll 6
+    for (uint32_t j = 0; j < n; j++)
+#pragma GCC unroll 8
+        for (uint32_t d = 0; d < nv; d++) vf_store(o + j * ld + d * IE_VW, a[j * row + d]);
+}
+
+/* o[j][0 .. nv vectors) = o * c (with `scaled`), then += e[j][i] * v[i] for i in [i0, i1), ascending. Rows of v lie hdp apart, `next`
+ * likewise. */
+IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const uint16_t *v, const uint16_t *next, size_t hdp,
+                   uint32_t i0, uint32_t i1, const float *c, const bool scaled) {
+    vf a[VQ][VB];
+    sums_load(a[0], VB, o, ld, n, nv, c, scaled);
     const float *end = e + i1; /* pointers, so that the loop computes no 32-bit indices */
     e += i0;
     const uint16_t *ahead = next ? next + (size_t)i0 * hdp : NULL;
@@ -136,10 +147,7 @@ IE_VEC void values(float *o, size_t ld, const uint32_t n, const uint32_t nv, con
             for (uint32_t j = 0; j < n; j++) a[j][d] = vf_fma(w[j], x, a[j][d]);
         }
     }
-#pragma GCC unroll 3
-    for (uint32_t j = 0; j < n; j++)
-#pragma GCC unroll 8
-        for (uint32_t d = 0; d < nv; d++) vf_store(o + j * ld + d * IE_VW, a[j][d]);
+    sums_store(a[0], VB, o, ld, n, nv);
 }
 
 /* All vectors of a head for n queries. A row of V may end inside the last vector (head sizes of 8 modulo 16): what is read

@@ -85,15 +85,7 @@ static void many_page_scores(const ie_attn_block *a, const float *kt, uint32_t q
 IE_VEC void many_values(float *o, size_t ld, const uint32_t n, const uint32_t nv, const float *e, const float *v, uint32_t i0,
                         uint32_t i1, const float *c, const bool scaled) {
     vf a[MVQ][MVB];
-#pragma GCC unroll 6
-    for (uint32_t j = 0; j < n; j++) {
-        vf f = vf_set1(scaled ? c[j] : 1.0f);
-#pragma GCC unroll 8
-        for (uint32_t d = 0; d < nv; d++) {
-            vf x = vf_load(o + j * ld + d * IE_VW);
-            a[j][d] = scaled ? vf_mul(x, f) : x;
-        }
-    }
+    sums_load(a[0], MVB, o, ld, n, nv, c, scaled);
     const float *end = e + i1; /* pointers, so that the loop computes no 32-bit indices */
     e += i0;
     for (v += (size_t)i0 * ld; e < end; e++, v += ld) {
@@ -106,10 +98,7 @@ IE_VEC void many_values(float *o, size_t ld, const uint32_t n, const uint32_t nv
             for (uint32_t d = 0; d < nv; d++) a[j][d] = vf_fma_bcast(a[j][d], x[d], e + j * IE_PAGE);
         }
     }
-#pragma GCC unroll 6
-    for (uint32_t j = 0; j < n; j++)
-#pragma GCC unroll 8
-        for (uint32_t d = 0; d < nv; d++) vf_store(o + j * ld + d * IE_VW, a[j][d]);
+    sums_store(a[0], MVB, o, ld, n, nv);
 }
 
 /* All vectors of a head for n queries. */

@@ -14,24 +14,11 @@ static const char *type_of(const json_t *block) {
 
 /* The text of a string or of blocks of type text; a new string. */
 static ie_status plain_text(const json_t *content, const char *what, json_t **out, ie_error *err) {
-    ie_buf b = {0};
-    size_t i;
-    const json_t *block;
-    *out = NULL;
+    static const char *const types[] = {"text", NULL};
     if (json_is_string(content)) return *out = json_copy((json_t *)(uintptr_t)content), IE_OK;
+    *out = NULL;
     if (content && !json_is_array(content) && !json_is_null(content)) return ie_fail(err, IE_E_ARG, "%s must be a string or a list of blocks", what);
-    bool ok = true;
-    json_array_foreach(content, i, block) {
-        const json_t *text = json_object_get(block, "text");
-        if (strcmp(type_of(block), "text") || !json_is_string(text)) {
-            ie_buf_free(&b);
-            return ie_fail(err, IE_E_ARG, "%s holds a block of type '%.40s'; this model takes text only", what, type_of(block));
-        }
-        ok = ok && ie_buf_add(&b, json_string_value(text), json_string_length(text), err);
-    }
-    *out = serve_json_text(b.data ? b.data : "", b.len);
-    ie_buf_free(&b);
-    return ok && *out ? IE_OK : ie_fail(err, IE_E_NOMEM, "no memory for the messages");
+    return serve_parts_text(content, what, types, out, err);
 }
 
 /* A message under construction. */

@@ -30,23 +30,6 @@ static chat_template template_of(const serve *s) {
     return t;
 }
 
-/* A message's content as text: a string, or parts of type "text". */
-static ie_status content_text(const json_t *content, json_t **out, ie_error *err) {
-    ie_buf b = {0};
-    ie_status st = IE_OK;
-    for (size_t i = 0; i < json_array_size(content) && !st; i++) {
-        const json_t *part = json_array_get(content, i), *text = json_object_get(part, "text");
-        const char *type = json_string_value(json_object_get(part, "type"));
-        if (type && strcmp(type, "text") && strcmp(type, "input_text") && strcmp(type, "output_text"))
-            st = ie_fail(err, IE_E_ARG, "content of type '%.40s' is not supported: this model takes text only", type);
-        else if (!json_is_string(text)) st = ie_fail(err, IE_E_ARG, "a part of a message's content must have a type and a text");
-        else if (!ie_buf_add(&b, json_string_value(text), json_string_length(text), err)) st = IE_E_NOMEM;
-    }
-    if (!st) *out = serve_json_text(b.data ? b.data : "", b.len);
-    ie_buf_free(&b);
-    return st;
-}
-
 /* The arguments of an earlier call as an object, where they are one as text. */
 static void parse_arguments(json_t *copy) {
     json_t *calls = json_deep_copy(json_object_get(copy, "tool_calls")), *call;
@@ -84,7 +67,8 @@ static ie_status copy_message(const chat_template *t, const json_t *m, json_t *l
     ie_status st = check_calls(m, err);
     if (st) return st;
     json_t *copy = json_copy((json_t *)(uintptr_t)m), *text = NULL;
-    st = json_is_array(content) ? content_text(content, &text, err) : IE_OK;
+    static const char *const types[] = {"text", "input_text", "output_text", "", NULL};
+    st = json_is_array(content) ? serve_parts_text(content, "a message's content", types, &text, err) : IE_OK;
     if (!st && (!content || json_is_null(content))) text = json_string("");
     if (!st && text) json_object_set_new(copy, "content", text);
     if (!json_array_size(json_object_get(copy, "tool_calls"))) json_object_del(copy, "tool_calls");

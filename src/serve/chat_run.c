@@ -45,6 +45,24 @@ json_t *serve_translate(const json_t *body, const serve_step *steps, size_t n, i
     return NULL;
 }
 
+ie_status serve_parts_text(const json_t *parts, const char *what, const char *const *types, json_t **out, ie_error *err) {
+    ie_buf b = {0};
+    ie_status st = IE_OK;
+    *out = NULL;
+    for (size_t i = 0; i < json_array_size(parts) && !st; i++) {
+        const json_t *part = json_array_get(parts, i), *text = json_object_get(part, "text"), *t = json_object_get(part, "type");
+        const char *type = json_is_string(t) ? json_string_value(t) : "";
+        size_t k = 0;
+        while (types[k] && strcmp(types[k], type)) k++;
+        if (!types[k]) st = ie_fail(err, IE_E_ARG, "%s holds a part of type '%.40s', which is not supported: this model takes text only", what, type);
+        else if (!json_is_string(text) || (t && !json_is_null(t) && !json_is_string(t))) st = ie_fail(err, IE_E_ARG, "each part of %s must have a type and a text", what);
+        else if (!ie_buf_add(&b, json_string_value(text), json_string_length(text), err)) st = IE_E_NOMEM;
+    }
+    if (!st && !(*out = serve_json_text(b.data ? b.data : "", b.len))) st = ie_fail(err, IE_E_NOMEM, "no memory for the messages");
+    ie_buf_free(&b);
+    return st;
+}
+
 void serve_copy_members(const json_t *from, json_t *to, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         json_t *v = json_object_get(from, names[i]);

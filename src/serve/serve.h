@@ -384,6 +384,9 @@ void serve_run_free(serve_run *r);
 /* A request of another family as a chat in OpenAI's form: each step puts a part of it into `chat`. A new reference, NULL on failure. */
 typedef ie_status (*serve_step)(const json_t *body, json_t *chat, ie_error *err);
 json_t *serve_translate(const json_t *body, const serve_step *steps, size_t n, ie_error *err);
+/* The texts of a list of parts ({"type": ..., "text": ...}) in one string, a new reference. types: the allowed ones, ended by NULL; "" is none.
+ * what: the list, for messages. */
+ie_status serve_parts_text(const json_t *parts, const char *what, const char *const *types, json_t **out, ie_error *err);
 /* For translations of a request's body: members that have the same name and meaning; a variable of the template, unless the client set it. */
 void serve_copy_members(const json_t *from, json_t *to, const char *const *names, size_t n);
 void serve_set_kwarg(json_t *body, const char *name, json_t *value); /* takes value */

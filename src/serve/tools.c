@@ -165,3 +165,12 @@ size_t tool_blank(const char *s, size_t n, size_t at) {
     while (at < n && (s[at] == ' ' || s[at] == '\n' || s[at] == '\t' || s[at] == '\r')) at++;
     return at;
 }
+
+call_state tool_closed(tool_call *c, const tool_style *style, const char *s, size_t n, bool end) {
+    size_t at = tool_blank(s, n, c->at);
+    int closed = tool_word(s, n, at, style->close);
+    if (closed < 0) return CALL_BROKEN;
+    if (!closed && !end) return CALL_MORE;
+    c->used = closed ? at + strlen(style->close) : n;
+    return CALL_DONE;
+}

@@ -87,5 +87,7 @@ int tool_word(const char *s, size_t n, size_t at, const char *word);
 /* Length of the longest end of s that is a beginning of word, shorter than word. */
 size_t tool_tail(const char *s, size_t n, const char *word);
 size_t tool_blank(const char *s, size_t n, size_t at); /* the first byte from at on that is no white space */
+/* What style->scan does at the end of a call: reads `close` behind c->at and white space, sets c->used. */
+call_state tool_closed(tool_call *c, const tool_style *style, const char *s, size_t n, bool end);
 
 #endif

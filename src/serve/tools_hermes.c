@@ -105,12 +105,8 @@ static call_state scan(tool_call *c, const tool_style *style, const char *s, siz
     for (; c->phase == INSIDE && c->at < n; c->at++)
         if (!byte(c, s, c->at)) return CALL_BROKEN;
     if (c->phase == INSIDE) return end ? CALL_BROKEN : CALL_MORE;
-    size_t at = tool_blank(s, n, c->at);
-    int closed = tool_word(s, n, at, style->close);
-    if (closed < 0) return CALL_BROKEN;
-    if (!closed && !end) return CALL_MORE;
-    c->used = closed ? at + strlen(style->close) : n;
-    return finish(c, s, c->at);
+    call_state st = tool_closed(c, style, s, n, end);
+    return st == CALL_DONE ? finish(c, s, c->at) : st;
 }
 
 static void grammar(tool_grammar *g, const tool_style *style, const json_t *tools) {

@@ -168,12 +168,8 @@ static call_state scan(tool_call *c, const tool_style *style, const char *s, siz
         if (is < 0 || (is == 0 && end)) return CALL_BROKEN;
         if (is == 0) return CALL_MORE;
     }
-    size_t at = tool_blank(s, n, c->at);
-    int closed = tool_word(s, n, at, style->close);
-    if (closed < 0) return CALL_BROKEN;
-    if (!closed && !end) return CALL_MORE;
-    c->used = closed ? at + strlen(style->close) : n;
-    return args_ok(c) ? CALL_DONE : CALL_BROKEN;
+    call_state st = tool_closed(c, style, s, n, end);
+    return st == CALL_DONE && !args_ok(c) ? CALL_BROKEN : st;
 }
 
 /* ---- the grammar ---------------------------------------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ SAME = ["temperature", "top_p", "top_k", "min_p", "seed", "cache_prompt", "prese
 TOOLS = {"tools": NONE, "tools.0": NONE, "tools.0.type": NONE, "tools.0.function": OBJECT, "tools.0.function.name": TEXT, "tools.0.function.description": TEXT,
          "tools.0.function.strict": BOOL, "tools.0.function.parameters": OBJECT, "tool_choice": NONE, "parallel_tool_calls": BOOL}
 TEMPLATED = {"messages": NONE, "messages.0": NONE, "messages.0.role": TEXT, "messages.0.content": TEXT, "messages.0.content.0": NONE,
-             "messages.0.tool_calls": NONE, "chat_template_kwargs": OBJECT, "reasoning_effort": NONE, "documents": LIST, "functions": NONE,
+             "messages.0.content.0.type": NONE, "messages.0.content.0.text": TEXT, "messages.0.tool_calls": NONE, "chat_template_kwargs": OBJECT, "reasoning_effort": NONE, "documents": LIST, "functions": NONE,
              "function_call": NONE}
 CHAT = {**SAMPLING, **NOTED, **USAGE, **TOOLS, **TEMPLATED, "n": INT, "logprobs": BOOL, "top_logprobs": INT, "modalities": NONE, "verbosity": NONE,
         "prediction": OBJECT, "web_search_options": NONE, "audio": NONE}
@@ -46,7 +46,7 @@ RESPONSE = {
 MESSAGE = {
     **{k: SAMPLING[k] for k in SAME}, "model": TEXT, "max_tokens": INT, "system": TEXT, "system.0": NONE, "system.0.text": TEXT, "messages": NONE,
     "messages.0": OBJECT, "messages.0.role": NONE, "messages.0.content": TEXT, "messages.0.content.0": NONE, "messages.0.content.0.type": NONE,
-    "stop_sequences": NONE, "metadata": OBJECT, "metadata.user_id": TEXT, "service_tier": NONE, "thinking": NONE, "thinking.type": NONE,
+    "messages.0.content.0.text": TEXT, "stop_sequences": NONE, "metadata": OBJECT, "metadata.user_id": TEXT, "service_tier": NONE, "thinking": NONE, "thinking.type": NONE,
     "thinking.budget_tokens": INT, "tools": NONE, "tools.0": NONE, "tools.0.type": NONE, "tools.0.name": TEXT, "tools.0.description": TEXT,
     "tools.0.input_schema": OBJECT, "tool_choice": NONE, "tool_choice.type": NONE, "tool_choice.disable_parallel_tool_use": BOOL,
     "output_config": OBJECT, "output_config.effort": NONE, "output_config.format": NONE, "output_config.format.type": NONE, "output_format": NONE,

@@ -18,10 +18,7 @@ static ie_model *model;
 
 static int open_model(void **state) {
     (void)state;
-    ie_error err;
-    if (tiny_recurrent_write(path)) return -1;
-    model = ie_model_open(path, &(ie_model_params){.threads = 2}, &err);
-    if (!model) fprintf(stderr, "%s\n", err.msg);
+    model = tiny_open(tiny_recurrent_write, path);
     return model ? 0 : -1;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ie.h"
 #include "ie_core.h"
 
 #define TINY_VOCAB 97u
@@ -125,6 +126,15 @@ static inline int tiny_model_write(char *path) {
     w.directory = 0;
     tiny_tensors(&w);
     return fclose(w.f);
+}
+
+/* Writes a model (tiny_model_write, tiny_recurrent_write) and opens it with two threads; NULL on failure, which is told. */
+static inline ie_model *tiny_open(int (*write)(char *path), char *path) {
+    ie_error err;
+    if (write(path)) return NULL;
+    ie_model *m = ie_model_open(path, &(ie_model_params){.threads = 2}, &err);
+    if (!m) fprintf(stderr, "%s\n", err.msg);
+    return m;
 }
 
 #endif
