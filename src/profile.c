@@ -45,7 +45,7 @@ ie_profile *ie_profile_new(ie_error *err) {
         fputs("run,phase,tokens,context,op,kind,layer,microseconds,weight_bytes,act_bytes,kv_bytes,flops\n", p->csv);
         return p;
     }
-    ie_fail(err, IE_E_IO, "IE_PROFILE_CSV=%.300s: %s", path, strerror(errno));
+    ie_fail(err, IE_E_ARG, "IE_PROFILE_CSV=%.300s: %s", path, strerror(errno));
     ie_profile_free(p);
     return NULL;
 }
@@ -135,7 +135,8 @@ ie_status ie_profile_print(ie_profile *p, ie_buf *out, ie_error *err) {
     pthread_mutex_lock(&p->lock);
     bool ok = print_phase(p, 0, out, err) && print_phase(p, 1, out, err);
     if (ok && p->lines.len) ok = ie_buf_add(out, p->lines.data, p->lines.len, err);
-    if (p->csv) fflush(p->csv);
+    bool written = !p->csv || (!fflush(p->csv) && !ferror(p->csv));
     pthread_mutex_unlock(&p->lock);
-    return ok ? IE_OK : IE_E_NOMEM;
+    if (!ok) return IE_E_NOMEM;
+    return written ? IE_OK : ie_fail(err, IE_E_IO, "IE_PROFILE_CSV=%.300s: the file could not be written whole", ie_env_text(IE_ENV_PROFILE_CSV));
 }

@@ -269,6 +269,7 @@ static ie_status estimate(const char *self, const char *file, job *j, ie_error *
     if (!st) st = model_open(&j->model, &j->api, file, err);
     if (!st) st = run(j, err);
     if (!st) print(j);
+    if (!st && (fflush(stdout) || ferror(stdout))) st = ie_fail(err, IE_E_IO, "standard output: the table could not be written whole");
     if (j->lab.m) ie_lab_close(&j->lab);
     ie_model_close(j->model);
     return st;
@@ -292,7 +293,7 @@ int main(int argc, char **argv) {
         fputs(USAGE, stderr);
         return 2;
     }
-    if (ref) return !reference();
+    if (ref) return !reference() || fflush(stdout) || ferror(stdout);
     ie_error err = {0};
     ie_status st = estimate(argv[0], argv[optind], &j, &err);
     if (st) fprintf(stderr, "step_time: %s\n", err.msg);

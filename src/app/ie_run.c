@@ -60,7 +60,8 @@ int main(int argc, char **argv) {
     set_encoding();
     ie_error err = {0};
     ie_run_opts o;
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the next write, not a death */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the next write, not a death; */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file that reaches the shell's limit (ulimit -f) */
     ie_status st = ie_opts_parse(argc, argv, &o, &err);
     if (!st) {
         if (o.help) ie_opts_help(stdout);

@@ -38,9 +38,9 @@ ie_status app_parse_ids(const char *text, size_t len, const char *what, int32_t 
         for (; i < len && text[i] >= '0' && text[i] <= '9' && v <= INT32_MAX; i++) v = v * 10 + (text[i] - '0');
         if (i == start || v > INT32_MAX || (i < len && !is_sep(text[i]))) {
             while (i < len && !is_sep(text[i])) i++;
-            int shown = i - start > 40 ? 40 : (int)(i - start);
-            return ie_fail(err, IE_E_ARG, "%s: '%.*s' is not a token id; ids are whole numbers from 0, separated by commas or spaces",
-                           what, shown, text + start);
+            char shown[41] = {0};
+            for (size_t k = 0; k < sizeof shown - 1 && k < i - start; k++) shown[k] = text[start + k] ? text[start + k] : '?';
+            return ie_fail(err, IE_E_ARG, "%s: '%s' is not a token id; ids are whole numbers from 0, separated by commas or spaces", what, shown);
         }
         if (!ie_grow(ids, &cap, *n + 1, sizeof **ids, what, err)) return err->code;
         (*ids)[(*n)++] = (int32_t)v;

@@ -99,6 +99,8 @@ static ie_status check(const ie_run_opts *o, ie_error *err) {
     if (limits > 1) return ie_fail(err, IE_E_ARG, "only one of --grammar, --json-schema, --json-object can be given");
     if (limits && !generates && !o->chat)
         return ie_fail(err, IE_E_ARG, "--grammar, --json-schema and --json-object go with generation and --chat only");
+    if ((o->device >= 0 || o->gpu_layers || o->hsaco) && !strcmp(o->backend, "cpu"))
+        return ie_fail(err, IE_E_ARG, "--device, --gpu-layers and --hsaco go with a GPU, not with --backend cpu");
     if (o->chat && o->json) return ie_fail(err, IE_E_ARG, "--chat has no JSON form");
     if (o->ppl_window && o->ppl_first >= o->ppl_window - 1)
         return ie_fail(err, IE_E_ARG, "option --ppl-first is %d, allowed are values below --ppl-window - 1 (%d)", o->ppl_first, o->ppl_window - 1);

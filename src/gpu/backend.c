@@ -1,6 +1,7 @@
 /* The GPU backend: opening, and the table of its functions. */
 #include "backend.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +47,9 @@ static ie_status profile(ie_backend *be, ie_buf *out, ie_error *err) {
     if (t->runs && !ie_buf_printf(out, err, "a decode step, %u times: %.3f ms by launches, %.3f ms as a graph\n", t->runs,
                                   t->launches_s * 1e3 / t->runs, t->graph_s * 1e3 / t->runs))
         return IE_E_NOMEM;
-    if (!g->profile) return IE_OK;
-    ie_status st = memory(g, out, err);
+    ie_status st = gpu_trace_check(g->trace, err);
+    if (st || !g->profile) return st;
+    st = memory(g, out, err);
     return st ? st : ie_profile_print(g->profile, out, err);
 }
 
@@ -82,25 +84,33 @@ static const ie_backend_api apis[GPU_VENDORS] = {[GPU_HIP] = API("hip"), [GPU_CU
 
 /* ---- opening ----------------------------------------------------------------------------------------------------------- */
 
-/* The code object or PTX text: of a file, or the one in this binary. */
-static ie_status load_code(gpu_backend *g, gpu_vendor v, const char *file, ie_error *err) {
-    if (!file) {
-        const gpu_code *c = &gpu_codes[v];
-        if (!c->data) return ie_fail(err, IE_E_DEVICE, GPU_NO_CODE, gpu_vendor_names[v]);
-        return gpu_module_load(g->drv, c->data, c->name, &g->module, err);
-    }
+#define CODE_MAX ((size_t)1 << 28) /* bytes of a file of GPU code */
+
+/* A file's faults are the caller's to mend (IE_E_ARG): `auto` does not pass over them to the CPU. */
+static ie_status load_file(gpu_backend *g, const char *file, ie_error *err) {
     FILE *f = fopen(file, "rbe");
-    if (!f) return ie_fail(err, IE_E_IO, "file '%.300s' cannot be opened", file);
+    if (!f) return ie_fail(err, IE_E_ARG, "file '%.300s' cannot be opened: %s", file, strerror(errno));
     ie_buf data = {0};
     char block[65536];
     size_t n;
-    bool ok = true;
-    while (ok && (n = fread(block, 1, sizeof block, f)) > 0) ok = ie_buf_add(&data, block, n, err);
-    ie_status st = !ok ? err->code : ferror(f) || data.len < 64 ? ie_fail(err, IE_E_FORMAT, "file '%.300s' is no code object", file) : IE_OK;
+    ie_status st = IE_OK;
+    while (!st && (n = fread(block, 1, sizeof block, f)) > 0) {
+        if (data.len + n > CODE_MAX) st = ie_fail(err, IE_E_ARG, "file '%.300s' has more than %zu bytes: it is no code object", file, CODE_MAX);
+        else if (!ie_buf_add(&data, block, n, err)) st = err->code;
+    }
+    if (!st && (ferror(f) || data.len < 64)) st = ie_fail(err, IE_E_ARG, "file '%.300s' is no code object", file);
     fclose(f);
-    if (!st) st = gpu_module_load(g->drv, data.data, file, &g->module, err);
+    if (!st && gpu_module_load(g->drv, data.data, file, &g->module, err)) st = err->code = IE_E_ARG;
     ie_buf_free(&data);
     return st;
+}
+
+/* The code object or PTX text: of a file, or the one in this binary. */
+static ie_status load_code(gpu_backend *g, gpu_vendor v, const char *file, ie_error *err) {
+    const gpu_code *c = &gpu_codes[v];
+    if (file) return load_file(g, file, err);
+    if (!c->data) return ie_fail(err, IE_E_DEVICE, GPU_NO_CODE, gpu_vendor_names[v]);
+    return gpu_module_load(g->drv, c->data, c->name, &g->module, err);
 }
 
 static void read_switches(gpu_switches *s) {

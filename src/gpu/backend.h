@@ -173,6 +173,7 @@ ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, i
 typedef struct gpu_trace gpu_trace;
 gpu_trace *gpu_trace_new(const char *path, ie_error *err);
 void gpu_trace_free(gpu_trace *t);
+ie_status gpu_trace_check(gpu_trace *t, ie_error *err); /* IE_E_IO where not all could be written; NULL is allowed */
 void gpu_trace_run(gpu_trace *t, const ie_run *r, const gpu_launches *l);
 void gpu_trace_sample(gpu_trace *t, const gpu_launches *l); /* choosing among the last run's logits */
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../env.h"
 #include "backend.h"
 
 struct gpu_trace {
@@ -16,12 +17,17 @@ gpu_trace *gpu_trace_new(const char *path, ie_error *err) {
     if (!t) return NULL;
     t->f = fopen(path, "we");
     if (!t->f) {
-        ie_fail(err, IE_E_IO, "IE_TRACE=%.300s: %s", path, strerror(errno));
+        ie_fail(err, IE_E_ARG, "IE_TRACE=%.300s: %s", path, strerror(errno));
         free(t);
         return NULL;
     }
     fputs("run,list,phase,tokens,position,op,kind,layer,kernel,workgroups,lanes,weight_bytes\n", t->f);
     return t;
+}
+
+ie_status gpu_trace_check(gpu_trace *t, ie_error *err) {
+    if (!t || (!fflush(t->f) && !ferror(t->f))) return IE_OK;
+    return ie_fail(err, IE_E_IO, "IE_TRACE=%.300s: the file could not be written whole", ie_env_text(IE_ENV_TRACE));
 }
 
 void gpu_trace_free(gpu_trace *t) {

@@ -218,6 +218,7 @@ int main(int argc, char **argv) {
     ie_error err = {0};
     serve s = {.key_lock = PTHREAD_MUTEX_INITIALIZER, .grammars.lock = PTHREAD_MUTEX_INITIALIZER};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that reaches the shell's limit is an error of the next write */
     ie_status st = parse(argc, argv, &s.opts, &err);
     if (!st && s.opts.help) {
         puts("usage: ie-serve MODEL.gguf [options]");

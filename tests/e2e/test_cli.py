@@ -481,6 +481,21 @@ def test_closed_standard_input_is_not_another_file(ie, model):
     assert r.returncode == 1 and r.stdout == "" and "Bad file descriptor" in r.stderr
 
 
+def test_files_that_cannot_be_written_whole(ie, model, tmp_path):
+    """Full disks and the shell's limit (ulimit -f): a line, exit code 1, no signal."""
+    args = [ie.path("ie-run"), str(model), "-q", "--tokens", IDS, "--n", "2"]
+    for more, env, word in ((["--dump-logits", tmp_path / "d"], {}, "File too large"), (["--dump-logits", "/dev/full"], {}, "No space left"),
+                            ([], {"IE_PROFILE": "1", "IE_PROFILE_CSV": "/dev/full"}, "IE_PROFILE_CSV=/dev/full: the file could not be written whole")):
+        r = subprocess.run([*args, *map(str, more)], env={**ie.env, **env}, capture_output=True, text=True, timeout=60,
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        assert r.returncode == 1 and word in r.stderr.splitlines()[-1], r.stderr
+
+
+def test_ids_with_nul(ie, model, tmp_path):
+    (tmp_path / "ids").write_bytes(b"1 \x002 3")
+    assert "'?2' is not a token id" in ie.fails(model, "--tokens-file", tmp_path / "ids")
+
+
 def test_double_dash(ie, model, tmp_path):
     odd = tmp_path / "-odd.gguf"
     odd.symlink_to(model)
@@ -493,6 +508,7 @@ def test_double_dash(ie, model, tmp_path):
     (["--chat", "--no-template"], "--no-template"), (["--tokens", "1", "--system", "x"], "--system"),
     (["-p", "x", "--system", "y", "--no-template"], "--system"), (["--tokenize"], "--tokenize: give"),
     (["-p", "x", "--special"], "--special and --no-bos"), (["--tokens", "1", "--no-bos"], "--special and --no-bos"), (["--detokenize"], "--detokenize: give"),
+    (["--tokens", "1", "--backend", "cpu", "--device", "0"], "not with --backend cpu"), (["--tokens", "1", "--backend", "cpu", "--gpu-layers", "1"], "not with --backend cpu"),
 ])
 def test_options_that_would_do_nothing(ie, model, args, word):
     assert word in ie.fails(model, *args)

@@ -260,6 +260,19 @@ def test_error_lines(ie, tiny, tmp_path):
     assert r.returncode == 1 and r.stderr.splitlines()[-1] == f"ie-run: hip: {junk} is no code object for gfx1201"
 
 
+def test_files_of_the_callers_are_not_passed_over(ie, tiny, tmp_path):
+    """With a card there, `auto` does not go to the CPU because a file is wrong; a file that could not be written whole is told."""
+    fails = lambda *o, **env: ie.fails(tiny("q8_0"), "--tokens", "1,2", "-n", 1, *o, env={**SIM, **env})
+    (tmp_path / "junk").write_bytes(b"no code object" * 20)
+    for backend in ("auto", "gpu", "hip"):
+        assert fails("--backend", backend, "--hsaco", tmp_path / "none") == f"file '{tmp_path}/none' cannot be opened: No such file or directory"
+    assert fails("--hsaco", tmp_path / "junk").endswith("junk is no code object for gfx1201")
+    assert fails("--hsaco", "/dev/zero") == "file '/dev/zero' has more than 268435456 bytes: it is no code object"
+    assert fails(IE_TRACE=str(tmp_path)) == f"IE_TRACE={tmp_path}: Is a directory"
+    assert fails("-q", IE_TRACE="/dev/full") == "IE_TRACE=/dev/full: the file could not be written whole"
+    assert fails("-q", IE_PROFILE="1", IE_PROFILE_CSV="/nowhere/x") == "IE_PROFILE_CSV=/nowhere/x: No such file or directory"
+
+
 def test_other_code(ie, tiny, tmp_path):
     copy = tmp_path / "mine.hsaco"
     shutil.copy(BUILD / "ie_kernels.hsaco", copy)
