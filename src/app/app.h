@@ -6,6 +6,7 @@
 
 #include "../base.h"
 #include "options.h"
+#include "start.h"
 
 /* ---- input.c ---- */
 ie_status app_read_file(const char *path, ie_buf *out, ie_error *err); /* "-" is standard input; at most 1 GB */
@@ -38,7 +39,6 @@ json_t *app_timings(const ie_model *m, const ie_gen_result *r); /* llama-server'
 json_t *app_json_text(const char *s, size_t len);
 ie_status app_print_json(json_t *obj, ie_error *err); /* takes the reference; one line on standard output */
 /* Fails when standard output could not be written (a closed pipe, a full disk). */
-ie_status app_flush(ie_error *err);
 
 /* Prints the backend's profile to standard error (nothing unless IE_PROFILE asks for it). */
 ie_status app_profile(const ie_model *m, ie_error *err);

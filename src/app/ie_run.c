@@ -1,14 +1,12 @@
 /* ie-run: a GGUF model from the shell. */
-#include <fcntl.h>
 #include <locale.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../env.h"
 #include "../cpu/pool.h"
 #include "app.h"
+#include "start.h"
 
 static ie_status run(const ie_run_opts *o, ie_error *err) {
     app_bar bar;
@@ -42,13 +40,6 @@ static ie_status run(const ie_run_opts *o, ie_error *err) {
     return st;
 }
 
-/* A standard stream that was closed by the caller must not become the number of the next file that is opened. The other
- * direction is opened in its place, so that reading or writing it fails as it should. */
-static void keep_standard_streams(void) {
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
-}
-
 /* Line editing wants to know how characters are encoded: the user's locale, or plain UTF-8. Numbers stay as in C. */
 static void set_encoding(void) {
     const char *name = setlocale(LC_CTYPE, "");
@@ -56,12 +47,10 @@ static void set_encoding(void) {
 }
 
 int main(int argc, char **argv) {
-    keep_standard_streams();
+    app_start();
     set_encoding();
     ie_error err = {0};
     ie_run_opts o;
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the next write, not a death; */
-    signal(SIGXFSZ, SIG_IGN); /* so is a file that reaches the shell's limit (ulimit -f) */
     ie_status st = ie_opts_parse(argc, argv, &o, &err);
     if (!st) {
         if (o.help) ie_opts_help(stdout);

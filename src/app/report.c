@@ -78,11 +78,6 @@ json_t *app_json_text(const char *s, size_t len) {
     return out;
 }
 
-ie_status app_flush(ie_error *err) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return IE_OK;
-    return ie_fail(err, IE_E_IO, "standard output: %s", strerror(errno));
-}
-
 ie_status app_print_json(json_t *obj, ie_error *err) {
     char *text = obj ? json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(obj);

@@ -42,8 +42,8 @@ static void props(serve_call *c) {
     size_t n = s->template_len;
     const char *text = s->template_text ? s->template_text : ie_chat_template(s->model, &n);
     json_t *settings = json_pack("{s:i, s:b, s:o}", "n_ctx", s->n_ctx, "speculative", 0, "params", default_params(s));
-    json_t *o = json_pack("{s:o, s:i, s:s, s:s, s:o, s:b, s:{s:b, s:b}, s:o, s:o, s:s, s:s}", "default_generation_settings", settings, "total_slots",
-                          s->opts.parallel, "model_path", s->opts.model, "model_alias", s->model_id, "chat_template",
+    json_t *o = json_pack("{s:o, s:i, s:o, s:s, s:o, s:b, s:{s:b, s:b}, s:o, s:o, s:s, s:s}", "default_generation_settings", settings, "total_slots",
+                          s->opts.parallel, "model_path", serve_json_text(s->opts.model, strlen(s->opts.model)), "model_alias", s->model_id, "chat_template",
                           text ? serve_json_text(text, n) : json_string(""), "has_chat_template", text != NULL, "modalities", "vision", 0, "audio", 0,
                           "bos_token", token_member(s, s->info.bos), "eos_token", token_member(s, s->info.eos), "build_info", "ie-serve " IE_VERSION,
                           "backend", s->info.backend);

@@ -1,6 +1,7 @@
 /* ie-serve: options, loading, signals, the end. */
 #include <errno.h>
 #include <malloc.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include "../app/opt.h"
+#include "../app/start.h"
+#include "../text/template.h"
 #include "serve.h"
 
 #define AT(field) offsetof(serve_opts, field)
@@ -51,6 +54,21 @@ static const option table[] = {
 };
 static const opt_table options = {"ie-serve", table, sizeof table / sizeof *table, AT(model)};
 
+/* What goes into JSON as it is. */
+static ie_status text_option(const char *name, const char *value, ie_error *err) {
+    json_t *text = value ? json_string(value) : NULL;
+    bool ok = !value || text;
+    json_decref(text);
+    return ok ? IE_OK : ie_fail(err, IE_E_ARG, "option %s is '%s', allowed is text in UTF-8", name, value);
+}
+
+static ie_status host_option(const char *host, ie_error *err) {
+    struct addrinfo *list = NULL, want = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+    int code = *host ? getaddrinfo(host, NULL, &want, &list) : EAI_NONAME;
+    if (list) freeaddrinfo(list);
+    return code ? ie_fail(err, IE_E_ARG, "option --host is '%s', allowed are addresses and names of this machine: %s", host, gai_strerror(code)) : IE_OK;
+}
+
 static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
     *o = (serve_opts){.host = "127.0.0.1", .port = 8080, .queue = 64, .max_body_mb = 32, .drain_s = 30, .read_s = 30, .log_format = "text", .parallel = 8,
                       .max_tokens = -1, .backend = "auto", .slice_ms = 40, .cache_mb = 512, .cache_file_mb = 2048};
@@ -63,7 +81,11 @@ static ie_status parse(int argc, char **argv, serve_opts *o, ie_error *err) {
         return ie_fail(err, IE_E_ARG, "option --log-format is '%s', allowed are text and json", o->log_format);
     if (o->pooling && strcmp(o->pooling, "mean") && strcmp(o->pooling, "last"))
         return ie_fail(err, IE_E_ARG, "option --pooling is '%s', allowed are mean and last", o->pooling);
-    return IE_OK;
+    if (o->no_cache && o->cache_dir) return ie_fail(err, IE_E_ARG, "--cache-dir keeps prefixes, --no-cache reuses none: only one of them can be given");
+    if (o->alias && !*o->alias) return ie_fail(err, IE_E_ARG, "option --alias is empty, allowed is a name for the model");
+    st = text_option("--alias", o->alias, err);
+    if (!st) st = text_option("--system", o->system, err);
+    return st ? st : host_option(o->host, err);
 }
 
 static ie_status read_text(const char *path, size_t max, ie_buf *out, ie_error *err) {
@@ -83,6 +105,8 @@ static ie_status read_keys(serve *s, ie_error *err) {
     if (!s->opts.api_key && !s->opts.api_key_file) return IE_OK;
     ie_status st = s->opts.api_key_file ? read_text(s->opts.api_key_file, KEY_FILE_MAX, &b, err) : IE_OK;
     if (!st && s->opts.api_key && !ie_buf_printf(&b, err, "\n%s\n", s->opts.api_key)) st = IE_E_NOMEM;
+    if (!st && strspn(b.data, " \t\r\n") == b.len)
+        st = ie_fail(err, IE_E_ARG, "%s%s holds no key", s->opts.api_key_file ? "file " : "option --api-key", s->opts.api_key_file ? s->opts.api_key_file : "");
     if (st) {
         ie_buf_free(&b);
         return st;
@@ -123,6 +147,13 @@ static void save_prefixes(serve *s) {
 
 #define DEFAULT_CTX 8192
 
+/* ie_progress_fn: loading can take minutes, and the signals are blocked. */
+static int end_wanted(void *user, const char *what, double fraction) {
+    sigset_t waiting;
+    (void)user, (void)what, (void)fraction;
+    return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) == 1 || sigismember(&waiting, SIGINT) == 1);
+}
+
 static ie_status load(serve *s, ie_error *err) {
     serve_opts *o = &s->opts;
     ie_buf t = {0};
@@ -131,11 +162,16 @@ static ie_status load(serve *s, ie_error *err) {
         if (st) return st;
         s->template_text = t.data;
         s->template_len = t.len;
+        ie_template *parsed = ie_template_new(t.data, t.len, err);
+        if (!parsed) return err->code;
+        ie_template_free(parsed);
     }
-    s->model = ie_model_open(o->model, &(ie_model_params){.backend = o->backend, .threads = o->threads}, err);
+    s->model = ie_model_open(o->model, &(ie_model_params){.backend = o->backend, .threads = o->threads, .progress = end_wanted}, err);
     if (!s->model) return err->code;
     ie_model_get_info(s->model, &s->info);
-    s->model_id = o->alias ? o->alias : s->info.name;
+    const char *name = o->alias ? o->alias : s->info.name;
+    if (!(s->name = serve_json_text(name, strlen(name)))) return ie_fail(err, IE_E_NOMEM, "no memory for the model's name");
+    s->model_id = json_string_value(s->name);
     int32_t n = o->ctx ? o->ctx : s->info.n_ctx_train < DEFAULT_CTX ? s->info.n_ctx_train : DEFAULT_CTX;
     ie_ctx_params p = {.n_ctx = n, .n_seq = o->parallel, .chunk = o->chunk, .cache_bytes = (uint64_t)o->cache_mb << 20};
     ie_ctx *c = ie_ctx_new(s->model, &p, err);
@@ -194,9 +230,13 @@ static ie_status run(serve *s, ie_error *err) {
     s->started = (int64_t)time(NULL);
     ie_status st = read_keys(s, err);
     if (!st) st = listen_now(s, err);
-    if (!st) printf("listening on http://%s:%d\n", s->opts.host, http_port(s->http)), fflush(stdout);
+    bool six = strchr(s->opts.host, ':') != NULL;
+    if (!st) printf("listening on http://%s%s%s:%d\n", six ? "[" : "", s->opts.host, six ? "]" : "", http_port(s->http)), fflush(stdout);
     if (!st) st = load(s, err);
-    if (!st) {
+    if (st == IE_E_CANCELLED) {
+        serve_log(s, "info", "told to end while the model was loading");
+        st = IE_OK;
+    } else if (!st) {
         s->phase = SERVE_READY;
         serve_log(s, "info", "%s is ready: %d slots of %d positions, %s", s->model_id, s->opts.parallel, s->n_ctx, s->info.backend);
         wait_for_end(s, &set);
@@ -210,6 +250,7 @@ static ie_status run(serve *s, ie_error *err) {
     serve_grammars_free(s);
     ie_model_close(s->model);
     free(s->template_text);
+    json_decref(s->name);
     free(s->keys);
     return st;
 }
@@ -217,8 +258,7 @@ static ie_status run(serve *s, ie_error *err) {
 int main(int argc, char **argv) {
     ie_error err = {0};
     serve s = {.key_lock = PTHREAD_MUTEX_INITIALIZER, .grammars.lock = PTHREAD_MUTEX_INITIALIZER};
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that reaches the shell's limit is an error of the next write */
+    app_start();
     ie_status st = parse(argc, argv, &s.opts, &err);
     if (!st && s.opts.help) {
         puts("usage: ie-serve MODEL.gguf [options]");
@@ -228,6 +268,7 @@ int main(int argc, char **argv) {
     } else if (!st) {
         st = run(&s, &err);
     }
+    if (!st && (s.opts.help || s.opts.version)) st = app_flush(&err);
     if (st) fprintf(stderr, "ie-serve: %s\n", err.msg);
     return st ? 1 : 0;
 }

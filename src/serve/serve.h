@@ -200,7 +200,8 @@ struct serve {
     http_server *http;
     char *template_text;       /* --chat-template-file, or NULL */
     size_t template_len;
-    const char *model_id;      /* as /v1/models names it */
+    json_t *name;              /* the model's, as text in UTF-8 */
+    const char *model_id;      /* the same, as /v1/models names it */
     int64_t started;           /* unix time */
     _Atomic int phase;         /* serve_phase */
     serve_grammars grammars;

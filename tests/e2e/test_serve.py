@@ -1,11 +1,18 @@
 """ie-serve: answers, streams, batches, the prefix cache, clients that leave, limits, signals."""
 import concurrent.futures
+import http.client
 import json
+import os
 import signal
+import socket
+import subprocess
 import time
 
+import numpy as np
 import pytest
 
+import gguf_write
+import make_tiny_gguf as make
 from serving import QWEN35, Server, wait_until
 
 
@@ -235,3 +242,69 @@ def test_command_line(ie, tmp_path):
     assert r.returncode == 1 and r.stderr.startswith("ie-serve: ") and "none.gguf" in r.stderr
     r = ie.run("--prot", "1", program="ie-serve", check=False)
     assert r.returncode == 1 and "unknown option '--prot'; ie-serve --help" in r.stderr
+
+
+@pytest.mark.parametrize("args, line", [
+    (["--host", "nothing.invalid"], "option --host is 'nothing.invalid', allowed are addresses and names of this machine: "),
+    (["--host", ""], "option --host is '', allowed are addresses"), (["--alias", ""], "option --alias is empty"),
+    (["--alias", os.fsdecode(b"a\xff")], "option --alias is 'a"), (["--system", os.fsdecode(b"\xff")], "option --system is '"),
+    (["--api-key", " "], "option --api-key holds no key"), (["--api-key-file", "/dev/null"], "file /dev/null holds no key"),
+    (["--no-cache", "--cache-dir", "/tmp"], "--cache-dir keeps prefixes, --no-cache reuses none"),
+    (["--chat-template-file", "bad"], "chat template, line 1"), (["--log-format", "xml"], "option --log-format is 'xml'"),
+])
+def test_options_refused(ie, tiny, tmp_path, args, line):
+    """At once, by one line: not by answers to requests."""
+    (tmp_path / "bad").write_text("{% if %}")
+    args = [str(tmp_path / "bad") if a == "bad" else a for a in args]
+    r = subprocess.run([ie.path("ie-serve"), tiny("q8_0"), "--port", "0", *args], env=ie.env, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+    err = r.stderr.decode(errors="surrogateescape")
+    assert r.returncode == 1 and err.startswith("ie-serve: " + line) and err.count("\n") == 1, err
+
+
+def test_a_name_that_is_no_text(ie, tmp_path):
+    """general.name of other bytes than UTF-8: all answers are JSON, and hold it with U+FFFD."""
+    class Named(gguf_write.Gguf):
+        def str(self, key, value):
+            super().str(key, b"a\xff\"\n" if key == "general.name" else value)
+    w = Named()
+    make.metadata(w, make.MODELS["q8_0"], "x")
+    make._tensors(w, make.MODELS["q8_0"], np.random.default_rng(1))
+    w.write(tmp_path / "m.gguf")
+    s = Server(ie, tmp_path / "m.gguf", "--quiet")
+    try:
+        assert json.loads(s.get("/v1/models")[1])["data"][0]["id"] == s.chat("a", max_tokens=1)["model"] == "a\ufffd\"\n"
+        assert json.loads(s.get("/props")[1])["model_alias"] == "a\ufffd\"\n"
+        assert json.loads(s.stream("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1})[0])["model"] == "a\ufffd\"\n"
+    finally:
+        s.stop()
+
+
+def test_told_to_end_while_loading(ie, smollm2):
+    """SIGTERM waits before the program begins: it ends in the middle of the file, as if it had been served."""
+    def signalled():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+    r = subprocess.run([ie.path("ie-serve"), smollm2, "--port", "0"], env=ie.env, capture_output=True, text=True, timeout=60, preexec_fn=signalled)
+    assert r.returncode == 0 and "told to end while the model was loading" in r.stderr and "ready" not in r.stderr
+
+
+def test_closed_standard_streams(ie, tiny):
+    """Lines of the log must not go to a file or a connection that has taken standard error's number."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    p = subprocess.Popen([ie.path("ie-serve"), tiny("q8_0"), "--port", str(port)], env=ie.env, close_fds=True, preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+    try:
+        def ready():
+            try:
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                c.request("GET", "/health")
+                return c.getresponse().status == 200
+            except OSError:
+                return False
+        wait_until(ready, "ready")
+        links = {fd: os.readlink(f"/proc/{p.pid}/fd/{fd}") for fd in (0, 1, 2)}
+        assert set(links.values()) == {"/dev/null"}, links
+    finally:
+        p.terminate()
+        assert p.wait(60) == 0
