@@ -4,6 +4,11 @@
 
 #define IE_GEMV_T 8u /* tokens at most */
 #define IE_GEMV_AHEAD 4u /* units: with more tokens the arithmetic of a unit is too long for the processor to look past it */
+#if IE_VW == 16u
+#define IE_GEMV_TURN 4u /* tokens at most with which a block's words of both vectors are loaded first, line by line (ie_u_words) */
+#else
+#define IE_GEMV_TURN 0u /* a vector is half a line, and too few registers */
+#endif
 #define IE_GEMV_V 2u /* vectors of rows at a time: independent sums that hide each other's latency */
 
 /* Sums of nt tokens (of which a->t exist) of rows row .. row + nv * IE_VW. */
@@ -18,6 +23,7 @@ IE_VEC void ie_gemv_rows(ie_format_id f, uint32_t nv, uint32_t nt, const ie_mm_a
     const uint32_t nblk = ie_nblk(a->mat->cols), step = ie_u_blocks(f), nseg = ie_nseg(nblk), r = row % IE_TILE_ROWS;
     const uint32_t *unit = a->w + (size_t)ie_unit(row / IE_TILE_ROWS, 0, nblk / step) * ie_u_unit_words(f);
     const uint32_t *x = a->x, x_step = (nt > 1 ? IE_DECODE_T : 1u) * IE_Q8_WORDS;
+    const bool turn = nt <= IE_GEMV_TURN;
     vf tot[IE_GEMV_V][IE_GEMV_T], acc[IE_GEMV_V][IE_GEMV_T];
 IE_UNROLL
     for (uint32_t v = 0; v < nv; v++)
@@ -38,16 +44,24 @@ IE_UNROLL
 IE_UNROLL
             for (uint32_t v = 0; v < nv; v++) {
                 at[v] = ie_u_at(unit, r + v * IE_VW);
-                ie_u_head(f, &head[v], at[v]);
+                if (!turn) ie_u_head(f, &head[v], at[v]);
+            }
+            vi q[IE_GEMV_V][8];
+            if (turn) {
+                ie_u_words(q, at, nv, ie_u_head_at(f), ie_u_head_n(f));
+IE_UNROLL
+                for (uint32_t v = 0; v < nv; v++) ie_u_head_of(f, &head[v], at[v], q[v]);
             }
 IE_UNROLL
             for (uint32_t i = 0; i < step; i++, x += x_step) {
                 if (step > 1) IE_NO_HOIST();
+                if (turn) ie_u_words(q, at, nv, ie_u_block_at(f, i), ie_u_block_n(f));
 IE_UNROLL
                 for (uint32_t v = 0; v < nv; v++) {
                     ie_ublk u;
                     if (nt > 4) IE_NO_HOIST(); /* sums take the registers: activations are read again for each vector */
-                    ie_u_block(f, &u, &head[v], at[v], i);
+                    if (turn) ie_u_block_of(f, &u, &head[v], q[v], i);
+                    else ie_u_block(f, &u, &head[v], at[v], i);
 IE_UNROLL
                     for (uint32_t t = 0; t < nt; t++)
                         acc[v][t] = ie_block_acc(ie_u_kind(f), ie_u_bias(f), ie_u_max(f), nt > 4 ? 1u : IE_CHAINS, &u,

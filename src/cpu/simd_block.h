@@ -1,6 +1,6 @@
 /* Blocks of weights on lanes: all of a matrix product that is integers. From a unit's words to what the dots need: block b of
  * IE_VW rows (the vector's rows start at row r of the tile) as eight words of weight bytes and its scale vectors, by one pair of
- * functions a format: what is common to a super-block, and a block. Then the dots with a Q8 block. Layouts: quant/quant.h. The format is
+ * functions a format: what is common to a super-block, and a block; the words are loaded apart, so that a kernel can say in which order. Then the dots with a Q8 block. Layouts: quant/quant.h. The format is
  * always a compile-time constant here, so each caller keeps one case. Included after one of the SIMD vocabularies; compared with
  * the core's functions by tests/unit/test_vector_forms.c. */
 #ifndef IE_SIMD_BLOCK_H
@@ -83,6 +83,12 @@ IE_VEC uint32_t ie_u_unit_words(ie_format_id f) {
     return ie_u_head_words(f) + ie_u_blocks(f) * ie_u_block_words(f);
 }
 
+/* Words for each row, and where the first of them is: of the head (behind the halves, if there are), of block b. */
+IE_VEC uint32_t ie_u_head_n(ie_format_id f) { return ie_u_head_words(f) / 32u; }
+IE_VEC uint32_t ie_u_head_at(ie_format_id f) { return ie_u_head_words(f) % 32u; }
+IE_VEC uint32_t ie_u_block_n(ie_format_id f) { return ie_u_block_words(f) / 32u; }
+IE_VEC uint32_t ie_u_block_at(ie_format_id f, uint32_t b) { return ie_u_head_words(f) + b * ie_u_block_words(f); }
+
 /* A unit seen from row r: w for fields of words, h for one f16 a row. */
 typedef struct {
     const uint32_t *w;
@@ -108,21 +114,22 @@ IE_VEC void ie_u_dm(ie_uhead *h, vi dm, bool neg) {
     if (neg) h->m = vf_neg(h->m);
 }
 
-IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
+/* From a head's words q (ie_u_head_n of them; halves are read from p). */
+IE_VEC void ie_u_head_of(ie_format_id f, ie_uhead *h, ie_uptr p, const vi *q) {
     const vi m6 = IE_B4(0x3Fu), m4 = IE_B4(0x0Fu), m2 = IE_B4(0x30u);
     switch (f) {
     case IE_F_Q4_0: case IE_F_Q5_0: case IE_F_Q8_0: case IE_F_IQ4_NL:
         h->d = vf_load_f16(p.h);
         break;
     case IE_F_Q4_1: case IE_F_Q5_1:
-        ie_u_dm(h, ie_u_word(p, 0, 0), false);
+        ie_u_dm(h, q[0], false);
         break;
     case IE_F_Q2_K:
-        ie_u_dm(h, ie_u_word(p, 0, 0), true);
-        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(p, 32, i);
+        ie_u_dm(h, q[0], true);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = q[1 + i];
         break;
     case IE_F_Q3_K: { /* sixteen 6-bit scales: low nibbles in words 0 and 1, 2 high bits in word 2 */
-        vi a = ie_u_word(p, 16, 0), b = ie_u_word(p, 16, 1), c = ie_u_word(p, 16, 2);
+        vi a = q[0], b = q[1], c = q[2];
         h->d = vf_load_f16(p.h);
         h->x[0] = vi_or(vi_and(a, m4), vi_and(vi_shl(c, 4), m2));
         h->x[1] = vi_or(vi_and(b, m4), vi_and(vi_shl(c, 2), m2));
@@ -131,8 +138,8 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
         break;
     }
     case IE_F_Q4_K: case IE_F_Q5_K: { /* eight 6-bit scales (x[0], x[1]) and eight 6-bit minimums (x[2], x[3]) */
-        vi a = ie_u_word(p, 32, 0), b = ie_u_word(p, 32, 1), c = ie_u_word(p, 32, 2);
-        ie_u_dm(h, ie_u_word(p, 0, 0), true);
+        vi a = q[1], b = q[2], c = q[3];
+        ie_u_dm(h, q[0], true);
         h->x[0] = vi_and(a, m6);
         h->x[1] = vi_or(vi_and(c, m4), vi_and(vi_shr(a, 2), m2));
         h->x[2] = vi_and(b, m6);
@@ -141,11 +148,11 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
     }
     case IE_F_Q6_K:
         h->d = vf_load_f16(p.h);
-        for (uint32_t i = 0; i < 4; i++) h->x[i] = ie_u_word(p, 16, i);
+        for (uint32_t i = 0; i < 4; i++) h->x[i] = q[i];
         break;
     case IE_F_IQ4_XS: /* x[0]: d low, 2 high bits of the scales in the high half; x[1]: low nibbles of the scales */
-        h->x[0] = ie_u_word(p, 0, 0);
-        h->x[1] = ie_u_word(p, 32, 0);
+        h->x[0] = q[0];
+        h->x[1] = q[1];
         h->d = vf_f16_lo(h->x[0]);
         break;
     default: break;
@@ -153,12 +160,11 @@ IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
 }
 
 /* Low nibbles to words 0..3, high nibbles to words 4..7. */
-IE_VEC void ie_u_nibbles(ie_ublk *o, ie_uptr p, uint32_t base) {
+IE_VEC void ie_u_nibbles(ie_ublk *o, const vi *q) {
 IE_UNROLL
     for (uint32_t i = 0; i < 4; i++) {
-        vi q = ie_u_word(p, base, i);
-        o->w[i] = vi_and(q, IE_B4(15u));
-        o->w[i + 4] = vi_and(vi_shr(q, 4), IE_B4(15u));
+        o->w[i] = vi_and(q[i], IE_B4(15u));
+        o->w[i + 4] = vi_and(vi_shr(q[i], 4), IE_B4(15u));
     }
 }
 /* Weights 4j .. 4j+3 of a q2 field, moved to bit `at` (0 or 4) of their bytes. */
@@ -222,55 +228,72 @@ IE_VEC void ie_u_scales(ie_format_id f, ie_ublk *o, const ie_uhead *h, uint32_t 
     }
 }
 
-IE_VEC void ie_u_block(ie_format_id f, ie_ublk *o, const ie_uhead *h, ie_uptr p, uint32_t b) {
-    const uint32_t base = ie_u_head_words(f) + b * ie_u_block_words(f);
+/* Block b of a unit from the block's words q (ie_u_block_n of them). */
+IE_VEC void ie_u_block_of(ie_format_id f, ie_ublk *o, const ie_uhead *h, const vi *q, uint32_t b) {
     ie_u_scales(f, o, h, b);
     switch (f) {
     case IE_F_Q4_0: case IE_F_Q4_1: case IE_F_Q4_K:
-        ie_u_nibbles(o, p, base);
+        ie_u_nibbles(o, q);
         break;
-    case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K: {
-        vi qh = ie_u_word(p, base, 0);
-        ie_u_nibbles(o, p, base + 32);
+    case IE_F_Q5_0: case IE_F_Q5_1: case IE_F_Q5_K:
+        ie_u_nibbles(o, q + 1);
 IE_UNROLL
-        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(o->w[j], qh, j, 0x10101010);
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(o->w[j], q[0], j, 0x10101010);
         break;
-    }
     case IE_F_Q8_0:
 IE_UNROLL
-        for (uint32_t j = 0; j < 8; j++) {
-            o->w[j] = ie_u_word(p, base, j);
-            if (IE_S8_BIAS) o->w[j] = vi_xor(o->w[j], IE_B4(0x80u));
-        }
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = IE_S8_BIAS ? vi_xor(q[j], IE_B4(0x80u)) : q[j];
         break;
     case IE_F_IQ4_NL: case IE_F_IQ4_XS:
-        ie_u_nibbles(o, p, base);
+        ie_u_nibbles(o, q);
 IE_UNROLL
         for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_lut16(ie_iq4_table, o->w[j]);
         break;
-    case IE_F_Q2_K: {
-        vi c[2] = {ie_u_word(p, base, 0), ie_u_word(p, base, 1)};
+    case IE_F_Q2_K:
 IE_UNROLL
-        for (uint32_t j = 0; j < 8; j++) o->w[j] = ie_u_pair(c, j, 0);
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = ie_u_pair(q, j, 0);
         break;
-    }
-    case IE_F_Q3_K: {
-        vi qh = ie_u_word(p, base, 0);
-        vi c[2] = {ie_u_word(p, base + 32, 0), ie_u_word(p, base + 32, 1)};
+    case IE_F_Q3_K:
 IE_UNROLL
-        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(ie_u_pair(c, j, 0), qh, j, 0x04040404);
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or_bits(ie_u_pair(q + 1, j, 0), q[0], j, 0x04040404);
         break;
-    }
-    case IE_F_Q6_K: {
-        ie_u_nibbles(o, p, base);
-        vi c[2] = {ie_u_word(p, base + 128, 0), ie_u_word(p, base + 128, 1)};
+    case IE_F_Q6_K:
+        ie_u_nibbles(o, q);
 IE_UNROLL
-        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or(o->w[j], ie_u_pair(c, j, 4));
+        for (uint32_t j = 0; j < 8; j++) o->w[j] = vi_or(o->w[j], ie_u_pair(q + 4, j, 4));
         break;
-    }
     default: break;
     }
 }
+
+/* The same from memory, in an order of the compiler's. */
+IE_VEC void ie_u_head(ie_format_id f, ie_uhead *h, ie_uptr p) {
+    vi q[5];
+IE_UNROLL
+    for (uint32_t i = 0; i < ie_u_head_n(f); i++) q[i] = ie_u_word(p, ie_u_head_at(f), i);
+    ie_u_head_of(f, h, p, q);
+}
+IE_VEC void ie_u_block(ie_format_id f, ie_ublk *o, const ie_uhead *h, ie_uptr p, uint32_t b) {
+    vi q[8];
+IE_UNROLL
+    for (uint32_t i = 0; i < ie_u_block_n(f); i++) q[i] = ie_u_word(p, ie_u_block_at(f, b), i);
+    ie_u_block_of(f, o, h, q, b);
+}
+
+#if IE_VECTORS
+/* n words of the field at `base` for nv vectors of rows, in the order in which they lie. Hardware prefetchers follow addresses that go up
+ * line by line; left to the compiler, loads come in the order in which sums want them, which costs a third of the bandwidth where a
+ * unit is long (Q8_0). */
+IE_VEC void ie_u_words(vi (*q)[8], const ie_uptr *p, uint32_t nv, uint32_t base, uint32_t n) {
+IE_UNROLL
+    for (uint32_t i = 0; i < n; i++)
+IE_UNROLL
+        for (uint32_t v = 0; v < nv; v++) {
+            q[v][i] = ie_u_word(p[v], base, i);
+            __asm__ volatile("" : "+v"(q[v][i]));
+        }
+}
+#endif
 
 /* ---- dots with a Q8 block ------------------------------------------------------------------------------------------------- */
 
