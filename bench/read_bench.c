@@ -1,6 +1,9 @@
-/* The memory's read bandwidth: threads that only add up a large array, best of several passes. Prints "GB/s threads MB".
+/* The memory's read bandwidth: threads that only add up a large array, several times. Prints the mean over all passes, and the best.
  *
  *     build/bench/read_bench [-t THREADS] [-m MEGABYTES] [-r PASSES]
+ *
+ * A pass lasts from the first thread's beginning to the last one's end, by the threads' own clocks: a further thread that waits for
+ * them and looks at the clock gets a core only some milliseconds after they have begun, and would find too much.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -15,7 +18,8 @@ typedef struct {
     size_t n;
     uint64_t sum;
     pthread_barrier_t *bar;
-    int passes;
+    long passes;
+    double *begin, *end; /* of each pass */
 } work;
 
 static double now(void) {
@@ -26,27 +30,28 @@ static double now(void) {
 
 static void *reader(void *p) {
     work *w = p;
-    for (int pass = 0; pass < w->passes; pass++) {
+    for (long pass = 0; pass < w->passes; pass++) {
         pthread_barrier_wait(w->bar);
+        w->begin[pass] = now();
         uint64_t s[32] = {0};
         for (size_t i = 0; i + 32 <= w->n; i += 32)
             for (int k = 0; k < 32; k++) s[k] += w->from[i + (size_t)k];
         for (int k = 0; k < 32; k++) w->sum += s[k];
-        pthread_barrier_wait(w->bar);
+        w->end[pass] = now();
     }
     return NULL;
 }
 
 int main(int argc, char **argv) {
-    long threads = 2, mb = 512, passes = 8;
+    long threads = 2, mb = 512, passes = 16;
     for (int i = 1; i + 1 < argc; i += 2) {
         long v = strtol(argv[i + 1], NULL, 10);
         if (!strcmp(argv[i], "-t")) threads = v;
         else if (!strcmp(argv[i], "-m")) mb = v;
         else if (!strcmp(argv[i], "-r")) passes = v;
     }
-    if (threads < 1 || threads > 256 || mb < 1 || mb > 65536 || passes < 1) {
-        fprintf(stderr, "read_bench: -t 1..256, -m 1..65536, -r 1 or more\n");
+    if (threads < 1 || threads > 256 || mb < 1 || mb > 65536 || passes < 1 || passes > 1000000) {
+        fprintf(stderr, "read_bench: -t 1..256, -m 1..65536, -r 1..1000000\n");
         return 1;
     }
     size_t bytes = (size_t)mb << 20;
@@ -58,24 +63,37 @@ int main(int argc, char **argv) {
     madvise(a, bytes, MADV_HUGEPAGE);
     memset(a, 1, bytes);
     pthread_barrier_t bar;
-    pthread_barrier_init(&bar, NULL, (unsigned)threads + 1);
+    pthread_barrier_init(&bar, NULL, (unsigned)threads);
     work *w = calloc((size_t)threads, sizeof *w);
     pthread_t *t = calloc((size_t)threads, sizeof *t);
+    double *clock = calloc((size_t)(threads * passes) * 2u, sizeof *clock);
+    if (!w || !t || !clock) {
+        fprintf(stderr, "read_bench: no memory for %ld threads and %ld passes\n", threads, passes);
+        return 1;
+    }
     size_t share = bytes / 8 / (size_t)threads;
     for (long i = 0; i < threads; i++) {
-        w[i] = (work){a + (size_t)i * share, share, 0, &bar, (int)passes};
-        pthread_create(&t[i], NULL, reader, &w[i]);
+        w[i] = (work){a + (size_t)i * share, share, 0, &bar, passes, clock + 2 * i * passes, clock + (2 * i + 1) * passes};
+        if (i && pthread_create(&t[i], NULL, reader, &w[i])) {
+            fprintf(stderr, "read_bench: could not start thread %ld of %ld\n", i + 1, threads);
+            return 1;
+        }
     }
-    double best = 1e9;
+    reader(&w[0]);
+    uint64_t sum = w[0].sum;
+    for (long i = 1; i < threads; i++) pthread_join(t[i], NULL), sum += w[i].sum;
+    double best = 1e9, all = 0;
     for (long p = 0; p < passes; p++) {
-        pthread_barrier_wait(&bar);
-        double start = now();
-        pthread_barrier_wait(&bar);
-        double s = now() - start;
-        if (s < best) best = s;
+        double begin = w[0].begin[p], end = w[0].end[p];
+        for (long i = 1; i < threads; i++) {
+            begin = w[i].begin[p] < begin ? w[i].begin[p] : begin;
+            end = w[i].end[p] > end ? w[i].end[p] : end;
+        }
+        all += end - begin;
+        best = end - begin < best ? end - begin : best;
     }
-    uint64_t sum = 0;
-    for (long i = 0; i < threads; i++) pthread_join(t[i], NULL), sum += w[i].sum;
-    printf("%.1f GB/s, %ld threads, %ld MB (sum %llu)\n", (double)bytes / best / 1e9, threads, mb, (unsigned long long)sum);
+    const double gb = (double)(share * 8u * (size_t)threads) / 1e9;
+    printf("%.1f GB/s, best %.1f, %ld threads, %ld MB, %ld passes (sum %llu)\n", gb * (double)passes / all, gb / best, threads, mb, passes,
+           (unsigned long long)sum);
     return 0;
 }
