@@ -302,6 +302,7 @@ static void on_complete(struct evhttp_request *ev, void *arg) {
     request *r = arg;
     struct evhttp_connection *evcon = evhttp_request_get_connection(ev);
     if (evcon) evhttp_connection_set_closecb(evcon, NULL, NULL);
+    if (r->c && evhttp_request_get_command(ev) == EVHTTP_REQ_CONNECT) r->c->close = true; /* evhttp keeps it, whatever the header says */
     detach(r, false);
 }
 
@@ -509,6 +510,7 @@ static void on_request(struct evhttp_request *ev, void *arg) {
     r->watch = event_new(s->base, bufferevent_getfd(bev), EV_READ | EV_CLOSED, on_far_end, r);
     if (r->watch) event_add(r->watch, NULL);
     const char *bad = NULL;
+    if (evhttp_request_get_command(ev) == EVHTTP_REQ_CONNECT) http_set_header(&r->pub, "Connection", "close"); /* evhttp states no length there */
     if (!copy_in(r, ev, &bad)) {
         answer_now(r, 503, "unavailable_error", "no memory");
     } else if (bad) {
