@@ -143,6 +143,11 @@ int main(int argc, char **argv) {
         fprintf(stderr, "mm_bench: %s\n", err.msg);
         return 1;
     }
+    for (int j = 1; j < argc; j++) {
+        int known = 0;
+        for (int i = 0; i < IE_F_COUNT; i++) known |= !strcmp(argv[j], ie_formats[i].name);
+        if (!known) return fprintf(stderr, "mm_bench: '%s' is no format\n", argv[j]), 1;
+    }
     const ie_mm_table *mm = ie_mm_of(level);
     printf("level %s, one thread\n", ie_level_name(level));
     const double peak = print_peak();

@@ -44,11 +44,14 @@ static void *reader(void *p) {
 
 int main(int argc, char **argv) {
     long threads = 2, mb = 512, passes = 16;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        long v = strtol(argv[i + 1], NULL, 10);
+    for (int i = 1; i < argc; i += 2) {
+        char *end = NULL;
+        long v = i + 1 < argc ? strtol(argv[i + 1], &end, 10) : 0;
+        if (!end || *end || end == argv[i + 1]) v = 0;
         if (!strcmp(argv[i], "-t")) threads = v;
         else if (!strcmp(argv[i], "-m")) mb = v;
         else if (!strcmp(argv[i], "-r")) passes = v;
+        else passes = 0;
     }
     if (threads < 1 || threads > 256 || mb < 1 || mb > 65536 || passes < 1 || passes > 1000000) {
         fprintf(stderr, "read_bench: -t 1..256, -m 1..65536, -r 1..1000000\n");

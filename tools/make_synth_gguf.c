@@ -9,6 +9,7 @@
  * mixture (Q4_K; Q6_K for the output and for v and down of half the layers), or Q4_K_M8, a heavier one with more formats, as published files of qwen35
  * have them (Q5_K for a recurrent layer's q|k|v, Q8_0 for its output, F32 for alpha and beta). A K format whose rows are no multiple of 256
  * falls back as llama.cpp's quantiser does (Q4_K to Q5_0, Q5_K to Q5_1, Q6_K to Q8_0 ...). The vocabulary is made up. */
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,6 +64,8 @@ typedef struct {
 static tensor *tensors;
 static uint32_t n_tensors;
 static uint64_t rng = 1;
+
+#define MAX_LAYERS 1024u
 
 static void die(const char *fmt, const char *a) {
     fprintf(stderr, "make_synth_gguf: ");
@@ -298,6 +301,17 @@ static void put_tensor(const tensor *t) {
     for (; bytes % 32; bytes++) fputc(0, out);
 }
 
+/* text NULL: the option is the last word. */
+static uint64_t number(const char *name, const char *text, uint64_t least, uint64_t most) {
+    char *end = NULL;
+    errno = 0;
+    uint64_t v = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (!end || *end || errno || v < least || v > most)
+        fprintf(stderr, "make_synth_gguf: option %s is '%s', allowed are whole numbers from %llu to %llu\n", name, text ? text : "",
+                (unsigned long long)least, (unsigned long long)most), exit(1);
+    return v;
+}
+
 int main(int argc, char **argv) {
     const shape *s = NULL;
     if (argc < 4) {
@@ -314,10 +328,10 @@ int main(int argc, char **argv) {
     if (strcmp(argv[2], "Q4_K_M") != 0 && strcmp(argv[2], "Q4_K_M8") != 0 && !find(argv[2])) die("unknown mix '%s'", argv[2]);
     shape mine = *s;
     bool empty = false;
-    for (int i = 4; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seed") == 0) rng = strtoull(argv[i + 1], NULL, 10) * 2 + 1;
-        else if (strcmp(argv[i], "--layers") == 0) mine.layers = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--empty") == 0) empty = strcmp(argv[i + 1], "0") != 0;
+    for (int i = 4; i < argc; i += 2) {
+        if (strcmp(argv[i], "--seed") == 0) rng = number(argv[i], argv[i + 1], 0, UINT64_MAX / 2) * 2 + 1;
+        else if (strcmp(argv[i], "--layers") == 0) mine.layers = (uint32_t)number(argv[i], argv[i + 1], 1, MAX_LAYERS);
+        else if (strcmp(argv[i], "--empty") == 0) empty = number(argv[i], argv[i + 1], 0, 1) != 0;
         else die("unknown option '%s'", argv[i]);
     }
     list_tensors(&mine, argv[2]);

@@ -539,3 +539,10 @@ def test_templates_see_the_text_of_bos_and_eos(ie, tiny, tmp_path):
     variables.write_text('{"messages": []}')
     out = ie.run(tiny("q8_0"), "--render", variables, "--chat-template-file", template).stdout
     assert out.strip() == "[<|endoftext|>|<|im_end|>]"
+
+
+@pytest.mark.parametrize("more", [["--seed", "abc"], ["--layers", "-1"], ["--layers", "99999999999"], ["--layers"], ["--empty", "x"]], ids=str)
+def test_numbers_of_the_generator(ie, tmp_path, more):
+    """A wrong number must not become a file of terabytes."""
+    r = ie.run("smollm2-135m", "Q8_0", tmp_path / "m.gguf", *more, program="tools/make_synth_gguf", check=False)
+    assert r.returncode == 1 and f"option {more[0]} is '{more[1] if more[1:] else ''}', allowed are" in r.stderr and not (tmp_path / "m.gguf").exists()
