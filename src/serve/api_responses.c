@@ -105,6 +105,7 @@ static ie_status take_input(const json_t *body, json_t *chat, ie_error *err) {
     json_array_foreach(input, i, item) {
         if (!st) st = take_item(&h, item, err);
     }
+    if (!st && !json_array_size(h.list)) st = ie_fail(err, IE_E_ARG, "'input' holds no message and no result of a call");
     return st;
 }
 

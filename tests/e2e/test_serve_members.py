@@ -121,6 +121,7 @@ def test_wrong_kinds(server, path):
     ("/v1/chat/completions", {"audio": {}}, "'audio' is not supported: answers are text"),
     ("/v1/responses", {"truncation": "middle"}, "'truncation' must be one of auto, disabled, not \"middle\""),
     ("/v1/responses", {"reasoning": {"effort": 5}}, "'reasoning.effort' must be one of none, minimal, low, medium, high, xhigh, max, not 5"),
+    ("/v1/responses", {"input": [{"type": "reasoning"}]}, "'input' holds no message and no result of a call"),
     ("/v1/messages", {"thinking": {"type": "enabled", "budget_tokens": 0}}, "'thinking.budget_tokens' must be a whole number from 1, not 0"),
     ("/v1/messages", {"stop_sequences": ["a"] * 100}, "'stop_sequences' are 100, allowed are at most 64"),
     ("/v1/messages", {"mcp_servers": [{}]}, "'mcp_servers' is not supported: give tools of your own"),
