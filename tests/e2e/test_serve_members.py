@@ -1,5 +1,7 @@
 """Every member of every request with each kind of JSON value that it must not have: a 400 that names it."""
 import copy
+import pathlib
+import re
 
 import pytest
 
@@ -7,6 +9,7 @@ import gguf_write
 from serving import Server
 from test_serve_api import fim_model
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 VALUES = {"bool": [True, False], "int": [7], "real": [1.5], "text": ["zzz"], "list": [[7], [None]], "object": [{"zzz": 7}]}
 
@@ -146,3 +149,13 @@ def test_null_counts_as_absent(server):
 def test_an_empty_answer_to_go_on_with(server):
     for content in ("", []):
         assert server.post("/v1/messages", {"max_tokens": 1, "messages": [*USER, {"role": "assistant", "content": content}]})[0] == 200
+
+
+def test_the_table_is_whole():
+    """What the server's code reads of requests or checks is in the table above."""
+    code = "".join(f.read_text() for f in (ROOT / "src" / "serve").glob("*.c") if not f.name.startswith("tools_"))  # those read schemas
+    names = set(re.findall(r'serve_get_\w+\([^"()]*(?:\([^()]*\)[^"()]*)*"(\w+)"', code)) | {n.split(".")[-1] for n in re.findall(r'\{"([\w.]+)", SERVE_[A-Z]+,', code)}
+    names |= set(re.findall(r'\{"(\w+)", offsetof\(ie_sampling', code))
+    names |= set(re.findall(r'json_object_get\((?:o|body|c->body), "(\w+)"\)', code))
+    tested = {x for _, members in TABLE.values() for at in members for x in at.split(".")}
+    assert len(names) > 80 and not names - tested, names - tested
