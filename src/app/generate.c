@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../context.h"
 #include "app.h"
@@ -133,6 +134,15 @@ static ie_status close_dump(sink *s, ie_error *err) {
     return ie_fail(err, IE_E_IO, "file '%s': %s", s->o->dump_logits, strerror(errno));
 }
 
+/* A slip must not cost the model's file. */
+static ie_status open_dump(sink *s, const ie_run_opts *o, ie_error *err) {
+    struct stat dump, model;
+    if (!stat(o->dump_logits, &dump) && !stat(o->model, &model) && dump.st_dev == model.st_dev && dump.st_ino == model.st_ino)
+        return ie_fail(err, IE_E_ARG, "option --dump-logits is '%s', the model's own file", o->dump_logits);
+    s->dump = fopen(o->dump_logits, "w");
+    return s->dump ? IE_OK : ie_fail(err, IE_E_IO, "file '%s': %s", o->dump_logits, strerror(errno));
+}
+
 static ie_status report(const ie_model *m, const ie_run_opts *o, sink *s, const int32_t *ids, size_t n, const int32_t *out,
                         const ie_gen_result *r, ie_error *err) {
     size_t n_out = (size_t)r->n_predicted;
@@ -162,9 +172,8 @@ ie_status app_generate(ie_model *m, const ie_run_opts *o, app_bar *bar, ie_error
     app_interrupts(true);
     double dump_start = ie_now();
     if (!st && o->dump_logits) {
-        s.dump = fopen(o->dump_logits, "w");
-        st = s.dump ? dump_prompt(c, &s, m, ids, (int32_t)n, err)
-                    : ie_fail(err, IE_E_IO, "file '%s': %s", o->dump_logits, strerror(errno));
+        st = open_dump(&s, o, err);
+        if (!st) st = dump_prompt(c, &s, m, ids, (int32_t)n, err);
     }
     ie_grammar *grammar = NULL;
     if (!st) st = app_grammar(m, o, &grammar, err);

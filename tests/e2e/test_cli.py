@@ -491,6 +491,14 @@ def test_files_that_cannot_be_written_whole(ie, model, tmp_path):
         assert r.returncode == 1 and word in r.stderr.splitlines()[-1], r.stderr
 
 
+def test_the_model_is_not_written_over(ie, model, tmp_path):
+    mine, link = tmp_path / "m.gguf", tmp_path / "link"
+    mine.write_bytes(model.read_bytes())
+    link.symlink_to(mine)
+    assert "the model's own file" in ie.fails(mine, "--tokens", IDS, "--dump-logits", link, "-q")
+    assert mine.read_bytes() == model.read_bytes()
+
+
 def test_ids_with_nul(ie, model, tmp_path):
     (tmp_path / "ids").write_bytes(b"1 \x002 3")
     assert "'?2' is not a token id" in ie.fails(model, "--tokens-file", tmp_path / "ids")
