@@ -392,11 +392,16 @@ static inline void ie_butterfly(uint32_t *v) {
         for (uint32_t l = 0u; l < 32u; l++) v[l] += from[l];
     }
 }
-/* Workgroups launched for `groups` of work: 253 .. 256 become 257, whose spread over the card's units is better; those
- * from `groups` on have no work. */
-/*@ assigns \nothing;
-    ensures \result == (253 <= groups <= 256 ? 257 : groups); */
-static inline uint32_t ie_grid_pad(uint32_t groups) { return groups >= 253u && groups <= 256u ? 257u : groups; }
+/* Workgroups of `waves` waves launched for `groups` of work; those from `groups` on have none. Passed over are 253 .. 256 workgroups and 2017 .. 2048
+ * waves: at 253 to 256 workgroups of 8 waves gfx1201 was measured to be slow, and nobody knows which of the two numbers does it. */
+/*@ requires groups <= 0x1000000 && 1 <= waves <= 8;
+    assigns \nothing;
+    ensures groups <= \result <= groups + 33 && !(253 <= \result <= 256);
+    ensures !(2016 < \result * waves <= 2048); */
+static inline uint32_t ie_grid_pad(uint32_t groups, uint32_t waves) {
+    uint32_t n = groups >= 253u && groups <= 256u ? 257u : groups;
+    return n * waves > 2016u && n * waves <= 2048u ? 2048u / waves + 1u : n;
+}
 
 /* Share i of parts of n items is [ie_share(n, i, parts), ie_share(n, i + 1, parts)): contiguous, in order, sizes differ
  * by at most 1. Used for segments over the waves of a tile, rows over threads, attention partials over workgroups. */
@@ -470,33 +475,53 @@ static inline uint32_t ie_seg_begin(uint32_t s, uint32_t nblk) {
     return b < nblk ? b : nblk;
 }
 
-/* Launches of a GPU's matrix kernels: a workgroup is IE_WG_WAVES waves; `waves` of them (4 or 8) share the segments of a
- * tile, so a workgroup has 1 or 2 tiles. Its tiles; the place of a wave's tile among them; the wave's part of its tile. */
+/* Launches of a GPU's matrix kernels: `waves` waves (1 to 8) share the segments of a tile; a workgroup has one tile, or two of up to four waves each, and
+ * so at most IE_WG_WAVES waves.
+ * The waves that a tile should have, at most `most` (4 or 8): one for each segment, or one fewer where the row's last segment is less than half of the
+ * others, so that no wave has less than half of what another one has. */
 #define IE_WG_WAVES 8u
-/*@ requires waves == 4 || waves == 8;
+/*@ requires 1 <= nblk <= IE_MAX_K / 32 && (most == 4 || most == 8);
     assigns \nothing;
-    ensures \result == IE_WG_WAVES / waves; */
-static inline uint32_t ie_wg_tiles(uint32_t waves) { return waves == 4u ? 2u : 1u; }
-/*@ requires (waves == 4 || waves == 8) && wave < IE_WG_WAVES;
+    ensures \result == \max(1, \min(most, (nblk + 4) / 8)); */
+static inline uint32_t ie_tile_waves(uint32_t nblk, uint32_t most) {
+    uint32_t n = (nblk + 4u) / 8u;
+    return n < 1u ? 1u : n < most ? n : most;
+}
+/* A workgroup's tiles, and its waves; the place of a wave's tile among them; the wave's part of its tile. */
+/*@ requires 1 <= waves <= 8;
     assigns \nothing;
-    ensures \result == wave / waves; */
-static inline uint32_t ie_wave_slot(uint32_t wave, uint32_t waves) { return waves == 4u ? wave / 4u : 0u; }
-/*@ requires (waves == 4 || waves == 8) && wave < IE_WG_WAVES;
+    ensures \result == (waves <= 4 ? 2 : 1); */
+static inline uint32_t ie_wg_tiles(uint32_t waves) { return waves <= 4u ? 2u : 1u; }
+/*@ requires 1 <= waves <= 8;
     assigns \nothing;
-    ensures \result == wave % waves; */
-static inline uint32_t ie_wave_part(uint32_t wave, uint32_t waves) { return waves == 4u ? wave % 4u : wave; }
-/* First segment of a part, of nseg; part = waves gives nseg. */
-/*@ requires nseg <= IE_MAX_SEGS && (waves == 4 || waves == 8) && part <= waves;
+    ensures \result == (waves <= 4 ? 2 * waves : waves); */
+static inline uint32_t ie_wg_waves(uint32_t waves) { return waves <= 4u ? 2u * waves : waves; }
+/*@ requires 1 <= waves <= 8 && wave < (waves <= 4 ? 2 * waves : waves);
     assigns \nothing;
-    ensures \result == nseg * part / waves; */
+    ensures \result == (wave < waves ? 0 : 1); */
+static inline uint32_t ie_wave_slot(uint32_t wave, uint32_t waves) { return wave < waves ? 0u : 1u; }
+/*@ requires 1 <= waves <= 8 && wave < (waves <= 4 ? 2 * waves : waves);
+    assigns \nothing;
+    ensures \result == (wave < waves ? wave : wave - waves); */
+static inline uint32_t ie_wave_part(uint32_t wave, uint32_t waves) { return wave < waves ? wave : wave - waves; }
+/* First segment of a part, of nseg; part = waves gives nseg. Shares of 4 and 8 waves; any other number has a segment for each (the last one two, if there
+ * is one more), as ie_tile_waves has it. */
+/*@ requires nseg <= IE_MAX_SEGS && 1 <= waves <= 8 && part <= waves;
+    requires waves == 4 || waves == 8 || waves == nseg || waves + 1 == nseg;
+    assigns \nothing;
+    ensures \result <= nseg && (part == 0 ==> \result == 0) && (part == waves ==> \result == nseg);
+    ensures waves == 4 ==> \result == nseg * (2 * part) / 8;
+    ensures waves == 8 ==> \result == nseg * part / 8;
+    ensures waves != 4 && waves != 8 && part < waves ==> \result == part; */
 static inline uint32_t ie_wave_seg(uint32_t nseg, uint32_t part, uint32_t waves) {
-    return waves == 4u ? ie_share(nseg, part, 4u) : ie_share(nseg, part, IE_WG_WAVES);
+    uint32_t share = ie_share(nseg, waves == 4u ? 2u * part : part, IE_WG_WAVES), each = part < waves ? part : nseg;
+    return waves == 4u || waves == IE_WG_WAVES ? share : each;
 }
 /* Workgroups that have tiles. */
-/*@ requires tiles <= IE_MAX_ROWS / 32 && (waves == 4 || waves == 8);
+/*@ requires tiles <= IE_MAX_ROWS / 32 && 1 <= waves <= 8;
     assigns \nothing;
-    ensures \result == (tiles * waves + 7) / 8; */
-static inline uint32_t ie_wg_count(uint32_t tiles, uint32_t waves) { return waves == 4u ? (tiles + 1u) / 2u : tiles; }
+    ensures \result == (waves <= 4 ? (tiles + 1) / 2 : tiles); */
+static inline uint32_t ie_wg_count(uint32_t tiles, uint32_t waves) { return waves <= 4u ? (tiles + 1u) / 2u : tiles; }
 
 /* Streaming launches (kernels/gemv_stream.c): workgroup wg of `step`, 8 or 16 waves, takes the tiles wg, wg + step, ... The tile
  * after one of its own. */

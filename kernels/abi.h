@@ -63,7 +63,7 @@ typedef struct {
     IE_PTR(const float) res;  /* y_ld floats apart; 0: none; may be y */
     uint32_t rows, cols, nblk, x_ld, y_ld;
     uint32_t t0, n; /* tokens that are wanted: t0 .. n - 1 */
-    uint32_t waves; /* that share out a tile's segments: 4 or 8 */
+    uint32_t waves; /* that share out a tile's segments: 1 to 8 */
     uint32_t ahead; /* units that a wave asks the L2 cache for beyond the one under way; gemv_stream.c: units of its ring */
     uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's own to the next */
     ie_abi_norm norm; /* of one token's row; AMD */

@@ -4,8 +4,8 @@
  *                         float matrices
  *   ie_embed_FORMAT       y[t] = row token[t] * scale
  *
- * Operands: weights in the layout of ie_layout.h. Launch: gemv 256 lanes; `waves` (4 or 8) waves share out the segments of a tile, so a workgroup
- * has 8 / waves tiles; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
+ * Operands: weights in the layout of ie_layout.h. Launch: gemv 32 lanes a wave, up to 256; `waves` (1 to 8) waves share out the segments of a tile, a workgroup
+ * has one tile or, of up to 4 waves, two; x = workgroups, y = groups of tokens; embed 32 lanes, x = unit, y = token. Bytes moved: each weight once a group of tokens.
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
  * 4 KB a token of a group; NVIDIA: 4 KB of activations. Registers: budgets.txt. */
@@ -177,7 +177,10 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum, en
     a->y[(uint64_t)t * a->y_ld + row] = sum;
 }
 
-#define MAX_TILES 2u /* of a workgroup: ie_wg_tiles(4) */
+/* A workgroup has one tile or two (ie_wg_tiles): segments of a tile, and floats of all, for which LDS has room. With 16 tokens two tiles have eight segments each at
+ * most, and one takes the place of both (src/gpu/launch_gemv.c). */
+#define SLOT_SEGS(NT) ((NT) == 16u ? IE_MAX_SEGS / 2u : IE_MAX_SEGS)
+#define SUMS(NT) (2u * SLOT_SEGS(NT) * (NT) * IE_TILE_ROWS)
 
 /* The Q8 block of token t0 and block b; those of the tokens after t0 in its group of 16 follow, then those of block b + 1. A single token's
  * blocks follow each other. */
@@ -212,6 +215,12 @@ IE_INLINE void x_take(const ie_abi_gemv *a, unit_x *x, uint32_t nt, uint32_t i) 
 }
 /* Words of the present unit from `from` on, a block's. */
 IE_INLINE void x_block(const unit_x *x, uint32_t nt, uint32_t from, uint32_t *out) {
+#if !IE_UNIFORM_LDS
+    if (nt == 1u) {
+        ie_uniform16(x->at + from, out);
+        return;
+    }
+#endif
 #pragma unroll
     for (uint32_t e = 0; e < 13u; e += 4u) {
         ie_u4 v = IN_LDS(nt) ? ie_lds16(x->lds + from + e) : *(IE_SCALAR const ie_u4 *)(x->at + from + e);
@@ -223,9 +232,9 @@ IE_INLINE void x_block(const unit_x *x, uint32_t nt, uint32_t from, uint32_t *ou
 typedef struct {
     uint32_t wave, tile, slot, part, nseg, seg, seg1;
 } place;
-IE_INLINE place where(const ie_abi_gemv *a, uint32_t wg) {
-    uint32_t wave = ie_wave();
+IE_INLINE place where(const ie_abi_gemv *a, uint32_t wg, uint32_t wave) {
     place p = {.wave = wave, .slot = ie_wave_slot(wave, a->waves), .part = ie_wave_part(wave, a->waves), .nseg = ie_nseg(a->nblk)};
+    ie_args_early(a->w);
     p.tile = wg * ie_wg_tiles(a->waves) + p.slot;
     p.seg = ie_wave_seg(p.nseg, p.part, a->waves), p.seg1 = ie_wave_seg(p.nseg, p.part + 1u, a->waves);
     return p;
@@ -252,7 +261,7 @@ IE_INLINE void tile_put(const ie_abi_gemv *a, const IE_LDS float *sums, uint32_t
             uint32_t t = ie_wg_y() * nt + i;
             if (t >= a->n) break;
             if (t < a->t0) continue;
-            float sum = seg_sum(sums + (p->slot * IE_MAX_SEGS * nt + i) * 32u + r, nt * 32u, p->nseg);
+            float sum = seg_sum(sums + (p->slot * SLOT_SEGS(nt) * nt + i) * 32u + r, nt * 32u, p->nseg);
             uint32_t row = p->tile * IE_TILE_ROWS + r;
             put(a, row, t, sum, IN_LDS(nt) ? first : ends_of(a, row, t));
         }
@@ -271,7 +280,7 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
 /* A segment ends with unit i: its sums to LDS. */
 #define SEGMENT_END(NT) \
     if (i + 1u == end) { \
-        _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
+        _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sums[((p.slot * SLOT_SEGS(NT) + seg) * (NT) + t) * 32u + r] = acc[t], acc[t] = 0.0f; \
         seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
     }
 /* Block b of a unit held in u; x: the unit's Q8 blocks. */
@@ -289,7 +298,7 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
  * later one: no guard may stand there; the L2 cache is asked for a.ahead units more. Then the last whole unit, and one that is not. */
 #define GEMV_T(F, T, NT, KIND, BIAS, ROW) \
     IE_INLINE place gemv_##F##T(const ie_abi_gemv *a, uint32_t wg, IE_LDS float *sums, IE_LDS uint32_t *xs) { \
-        const place p = where(a, wg); \
+        const place p = where(a, wg, ie_wave()); \
         uint32_t r = ie_lane(), nblk = a->nblk, seg = p.seg; \
         ends first = {0.0f, 0.0f}; \
         ie_dep_go(); \
@@ -352,8 +361,8 @@ IE_INLINE void row_end(const place *p, IE_LDS float *sums) {
         tile_put(a, sums, NT, &p, first); \
         return p; \
     } \
-    IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * (NT) * 32u]; \
+    IE_KERNEL_UP_TO(256) ie_gemv_##F##T(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[SUMS(NT)]; \
         static IE_LDS_VAR uint32_t xs[IN_LDS(NT) ? IE_WG_WAVES * UNIT_X : 1u]; \
         const place p = gemv_##F##T(&a, ie_wg_x(), sums, xs); \
         if ((NT) == 1u) row_end(&p, sums); \
@@ -411,7 +420,7 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
 /* Block by block, the next one's 64 or 128 bytes a lane under way. A row's last block may be shorter than 32. */
 #define FLOAT(F) \
     IE_INLINE place gemv_##F(const ie_abi_gemv *a, uint32_t wg, IE_LDS float *sums) { \
-        const place p = where(a, wg); \
+        const place p = where(a, wg, ie_wave()); \
         uint32_t r = ie_lane(), nblk = a->nblk, seg = p.seg; \
         const uint32_t per = row_##F.per; \
         ie_dep(); \
@@ -442,14 +451,14 @@ IE_INLINE float el_bf16(const uint32_t *q, uint32_t k) { return ie_f32_of(ie_bf1
                     _Pragma("unroll") for (uint32_t k = 0; k < IE_BLOCK; k++) \
                         if (b * IE_BLOCK + k < a->cols) acc = ie_fma(el_##F(q, k), x[b * IE_BLOCK + k], acc); \
                 } \
-                sums[(p.slot * IE_MAX_SEGS + seg) * 32u + r] = acc; \
+                sums[(p.slot * SLOT_SEGS(1u) + seg) * 32u + r] = acc; \
             } \
         } \
         tile_put(a, sums, 1u, &p, first); \
         return p; \
     } \
-    IE_KERNEL(256) ie_gemv_##F(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * 32u]; \
+    IE_KERNEL_UP_TO(256) ie_gemv_##F(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[SUMS(1u)]; \
         const place p = gemv_##F(&a, ie_wg_x(), sums); \
         row_end(&p, sums); \
     } \

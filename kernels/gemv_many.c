@@ -3,7 +3,7 @@
  *
  *   ie_gemv_many   y_k[r] = row r of matrix k . x_k (+ bias_k[r]), k < IE_MANY
  *
- * Launch: 256 lanes; x = workgroups of all matrices, one after the other. Operands, LDS, bytes: gemv.c. Registers: those of the widest format. */
+ * Launch: 32 lanes a wave, up to 256; x = workgroups of all matrices, one after the other. Operands, LDS, bytes: gemv.c. Registers: those of the widest format. */
 #include "gpu.h"
 #include "ie_layout.h"
 
@@ -14,8 +14,8 @@
 #define MANY_FLOAT(NAME) \
     case IE_MANY_##NAME: gemv_##NAME(&g, wg, sums); break;
 
-__attribute__((amdgpu_num_vgpr(96))) IE_KERNEL(256) ie_gemv_many(ie_abi_many a) {
-    static IE_LDS_VAR float sums[MAX_TILES * IE_MAX_SEGS * 32u];
+__attribute__((amdgpu_num_vgpr(96))) IE_KERNEL_UP_TO(256) ie_gemv_many(ie_abi_many a) {
+    static IE_LDS_VAR float sums[SUMS(1u)];
     static IE_LDS_VAR uint32_t none[1]; /* activations come through scalar registers */
     IE_SCALAR const ie_abi_many *m = (IE_SCALAR const ie_abi_many *)ie_kernarg_();
     uint32_t k = 0, wg = ie_wg_x();

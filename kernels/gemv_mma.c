@@ -65,7 +65,7 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
     if (i + 1u == end) { \
         _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) { \
             uint32_t to = t / IE_MMA_TOKENS * IE_MMA_TOKENS + ie_mma_token(t % IE_MMA_TOKENS); \
-            sums[((p.slot * IE_MAX_SEGS + seg) * (NT) + to) * 32u + ie_mma_row(t % IE_MMA_TOKENS)] = acc[t], acc[t] = 0.0f; \
+            sums[((p.slot * SLOT_SEGS(NT) + seg) * (NT) + to) * 32u + ie_mma_row(t % IE_MMA_TOKENS)] = acc[t], acc[t] = 0.0f; \
         } \
         seg++, end = ie_gpu_units(ie_seg_begin(seg + 1u, nblk)); \
     }
@@ -73,10 +73,10 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
 /* As GEMV_T of gemv.c: whole units, each block's registers refilled with the same block of the next unit as soon as it is used; the last
  * whole unit; one that is not whole. SIGNED: the format's bytes less 128 are its values (BIAS is 128). */
 #define GEMV_MMA(F, T, NT, KIND, BIAS, SIGNED, ROW) \
-    IE_KERNEL(256) ie_gemv_##F##T(ie_abi_gemv a) { \
-        static IE_LDS_VAR float sums[((NT) == 16u ? 1u : MAX_TILES) * IE_MAX_SEGS * (NT) * 32u]; \
+    IE_KERNEL_UP_TO(256) ie_gemv_##F##T(ie_abi_gemv a) { \
+        static IE_LDS_VAR float sums[SUMS(NT)]; \
         IE_MMA_LDS(turn, IE_WG_WAVES); \
-        const place p = where(&a, ie_wg_x()); \
+        const place p = where(&a, ie_wg_x(), ie_wave()); \
         const ie_mma_from from = ie_mma_where(); \
         ie_dep(); \
         uint32_t r = ie_lane(), nblk = a.nblk, seg = p.seg; \
@@ -127,7 +127,8 @@ IE_INLINE void add_tokens(kind k, int32_t bias, bool is_signed, const block *o, 
                 SEGMENT_END_MMA(NT) \
             } \
         } \
-        tile_put(&a, sums, NT, &p, (ends){0.0f, 0.0f}); \
+        const place last = where(&a, ie_wg_x(), ie_anew(p.wave)); /* not kept in registers */ \
+        tile_put(&a, sums, NT, &last, (ends){0.0f, 0.0f}); \
     }
 
 #define GEMV_TOKENS(F, KIND, BIAS, SIGNED) \

@@ -31,6 +31,7 @@ typedef float ie_f2 __attribute__((ext_vector_type(2)));
 #if defined(__AMDGCN__)
 
 #define IE_KERNEL(lanes) __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(lanes, lanes))) void
+#define IE_KERNEL_UP_TO(lanes) __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(32, lanes))) void
 #define IE_LDS_VAR __attribute__((address_space(3), loader_uninitialized))
 
 /* ---- who am I -------------------------------------------------------------------------------------------------------- */
@@ -56,6 +57,13 @@ IE_INLINE uint32_t ie_xor16(uint32_t x) {
 /* The kernel's arguments (its only one, of type *a) once more from memory: what is read through this is not kept in registers from the kernel's
  * begin on. */
 #define ie_args_again(a) ((__typeof__(a))ie_kernarg_())
+/* x, of which the compiler knows nothing: what is computed from it is computed anew, and not kept from before. */
+IE_INLINE uint32_t ie_anew(uint32_t x) {
+    __asm__("" : "+s"(x));
+    return x;
+}
+/* An argument that is read with the first ones, not where it is first used: a wave waits for all of them at once. */
+#define ie_args_early(p) __asm__ volatile("" : : "s"(p))
 IE_INLINE IE_SCALAR const void *ie_kernarg_(void) {
     IE_SCALAR const void *p = __builtin_amdgcn_kernarg_segment_ptr();
     __asm__("" : "+s"(p));
@@ -72,6 +80,15 @@ IE_INLINE void ie_barrier(void) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+/* 16 words at a multiple of 64 bytes, the same in all lanes: by one load. The compiler by itself loads the words that are used by two, some way apart, and a
+ * wave waits twice. */
+typedef uint32_t ie_v16 __attribute__((ext_vector_type(16)));
+IE_INLINE void ie_uniform16(IE_SCALAR const uint32_t *p, uint32_t *out) {
+    ie_v16 v = *(IE_SCALAR const ie_v16 *)p;
+    __asm__("" : "+s"(v));
+#pragma unroll
+    for (uint32_t e = 0u; e < 16u; e++) out[e] = v[e];
 }
 /* Before telling other workgroups, and after having been told. */
 IE_INLINE void ie_release(void) { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
@@ -104,6 +121,7 @@ IE_INLINE void ie_wave_sync(void) {}
 #elif defined(__NVPTX__)
 
 #define IE_KERNEL(lanes) __attribute__((nvptx_kernel)) void
+#define IE_KERNEL_UP_TO IE_KERNEL
 #define IE_LDS_VAR __attribute__((address_space(3), loader_uninitialized))
 
 IE_INLINE uint32_t ie_tid(void) { return (uint32_t)__nvvm_read_ptx_sreg_tid_x(); }
@@ -118,6 +136,8 @@ IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm
 #define ie_xor(x, m) ((uint32_t)__nvvm_shfl_sync_bfly_i32(-1, (int)(x), (m), 31))
 
 #define ie_args_again(a) (a)
+#define ie_anew(x) (x)
+#define ie_args_early(p) ((void)(p))
 IE_INLINE void ie_keep_order(void) {} /* the driver's compiler schedules anew */
 
 IE_INLINE void ie_barrier(void) { __syncthreads(); }

@@ -129,10 +129,13 @@ static inline int law_wave_sums(const uint32_t *w) { /* w: 256 words */
     ie_tree(top, 8u);
     return top[0] == sum;
 }
-/* A launch has a workgroup for each group of work, is never of 253 .. 256, and otherwise not padded. */
-static inline int law_grid_pad(uint32_t groups) {
-    uint32_t n = ie_grid_pad(groups);
-    return n >= groups && (n < 253u || n > 256u) && (n == groups || (n == 257u && n - groups <= 4u));
+/* A launch has a workgroup for each group of work, is never of 253 .. 256 workgroups nor of 2017 .. 2048 waves, and otherwise not padded; padding is at most
+ * 40 waves. */
+static inline int law_grid_pad(uint32_t groups, uint32_t waves) {
+    if (groups > 0x1000000u || waves == 0u || waves > IE_WG_WAVES) return LAW_OUT;
+    uint32_t n = ie_grid_pad(groups, waves), all = groups * waves, slow = (groups >= 253u && groups <= 256u) || (all > 2016u && all <= 2048u);
+    if (n < groups || (n >= 253u && n <= 256u) || (n * waves > 2016u && n * waves <= 2048u)) return LAW_BROKEN;
+    return slow ? n != groups && (n - groups) * waves <= 40u : n == groups;
 }
 /* Numbers that results, files and kernels rest on: frozen. */
 #define LAW_CONSTANTS 18u
@@ -176,24 +179,35 @@ static inline int law_seg_cover(uint32_t nblk, uint32_t b) {
 }
 /* Segment s of a row goes to exactly one of the waves that share a tile, and a wave's segments follow each other. */
 static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
-    if (nseg > IE_MAX_SEGS || (waves != 4u && waves != 8u) || s >= nseg) return LAW_OUT;
+    if (nseg > IE_MAX_SEGS || waves == 0u || waves > IE_WG_WAVES || s >= nseg) return LAW_OUT;
+    if (waves != 4u && waves != 8u && waves != nseg && waves + 1u != nseg) return LAW_OUT;
     uint32_t count = 0u;
     for (uint32_t v = 0u; v < IE_WG_WAVES; v++)
         if (v < waves && ie_wave_seg(nseg, v, waves) <= s && s < ie_wave_seg(nseg, v + 1u, waves)) count++;
     return count == 1u && ie_wave_seg(nseg, 0u, waves) == 0u && ie_wave_seg(nseg, waves, waves) == nseg;
 }
+/* With ie_tile_waves' waves each part of a row has at least half of the blocks that any other has, or all of them; and these are waves that ie_wave_seg takes. */
+static inline int law_wave_even(uint32_t nblk, uint32_t four, uint32_t part, uint32_t other) {
+    if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || four > 1u) return LAW_OUT;
+    uint32_t waves = ie_tile_waves(nblk, four ? 4u : 8u), nseg = ie_nseg(nblk);
+    if (part >= waves || other >= waves) return LAW_OUT;
+    if (waves != 4u && waves != 8u && waves != nseg && waves + 1u != nseg) return LAW_BROKEN;
+    uint32_t b = ie_seg_begin(ie_wave_seg(nseg, part, waves), nblk), e = ie_seg_begin(ie_wave_seg(nseg, part + 1u, waves), nblk);
+    uint32_t b2 = ie_seg_begin(ie_wave_seg(nseg, other, waves), nblk), e2 = ie_seg_begin(ie_wave_seg(nseg, other + 1u, waves), nblk);
+    return waves <= (four ? 4u : 8u) && b < e && 2u * (e - b) >= e2 - b2;
+}
 /* Every (tile, part) belongs to exactly one wave of one workgroup of the launch, padding included; without padding no workgroup
  * is without a tile. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_wave_tile(uint32_t tiles, uint32_t waves, uint32_t tile, uint32_t part, uint32_t wg, uint32_t wave) {
-    if (tiles > IE_MAX_ROWS / 32u || (waves != 4u && waves != 8u) || tile >= tiles || part >= waves) return LAW_OUT;
-    uint32_t need = ie_wg_count(tiles, waves), grid = ie_grid_pad(need);
-    if (wg >= grid || wave >= IE_WG_WAVES) return LAW_OUT;
+    if (tiles > IE_MAX_ROWS / 32u || waves == 0u || waves > 8u || tile >= tiles || part >= waves) return LAW_OUT;
+    uint32_t need = ie_wg_count(tiles, waves), all = ie_wg_waves(waves), grid = ie_grid_pad(need, all);
+    if (wg >= grid || wave >= all) return LAW_OUT;
     uint32_t per = ie_wg_tiles(waves), slot = ie_wave_slot(wave, waves), mine = ie_wave_part(wave, waves);
     uint32_t owner = tile / per, as = tile % per * waves + part; /* the one wave */
     int is = wg * per + slot == tile && mine == part;
-    if (need == 0u || (need - 1u) * per >= tiles) return LAW_BROKEN;
-    return slot < per && mine < waves && owner < grid && as < IE_WG_WAVES && is == (wg == owner && wave == as);
+    if (need == 0u || (need - 1u) * per >= tiles || all != per * waves || all > IE_WG_WAVES) return LAW_BROKEN;
+    return slot < per && mine < waves && owner < grid && as < all && is == (wg == owner && wave == as);
 }
 /* Streaming launches: a workgroup begins at the tile that is its number, tile wg + k * step is its k-th, and no other's. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */

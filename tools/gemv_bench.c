@@ -27,7 +27,7 @@ static ie_status time_read(const gemv_rig *r, const plan *p, double *best, ie_er
         gpu_launches l = {0};
         double us = 0;
         for (uint32_t i = 0; i < p->launches && !st; i++) {
-            uint32_t groups = ie_grid_pad(card->units * per_unit[g]);
+            uint32_t groups = ie_grid_pad(card->units * per_unit[g], IE_WG_WAVES);
             ie_abi_read a = {.p = r->weights + i % r->copies * r->copy_bytes, .out = r->arena + 256u * (uint64_t)r->y, .n = (uint32_t)(r->copy_bytes / 16u),
                              .groups = groups, .never = 0x12345678u};
             st = gpu_add(&l, "ie_read", groups, 1, 256, &a, sizeof a, err);

@@ -68,7 +68,7 @@ void prove_butterfly(void) { /* law_butterfly's text, for all lanes of one run *
     for (uint32_t lane = 0u; lane < 32u; lane++) LEMMA(w[lane] == sum);
     DONE();
 }
-P(grid_pad, ANY)
+P(grid_pad, ANY, ANY)
 P(constants, ANY)
 void prove_wave_sums(void) {
     FREE(w, 256);
@@ -91,6 +91,7 @@ PEACH(log_replay, 1, 1u, w[0] << 5 | (PLACE + c), ANY, ANY, ANY, ANY, ANY)
 P(seg_exact, ANY, ANY)
 P(seg_cover, ANY, ANY)
 P(wave_cover, ANY, ANY, ANY)
+P(wave_even, ANY, ANY, ANY, ANY)
 P(stream_units, ANY, ANY, ANY)
 P(rest_cover, ANY, ANY, ANY, ANY, ANY, ANY)
 P(stream_x, ANY, ANY, ANY, ANY, ANY, ANY)

@@ -34,7 +34,17 @@ bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm) {
            mm->of_rows == norm->of_rows && norm->src == mm->dst && norm->src_at == mm->dst_at && norm->n == r->w->mat[mm->mat].rows;
 }
 
-static uint32_t groups_of(const ie_mat *m, uint32_t waves) { return ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves)); }
+/* Waves that share a tile. Where launches overlap a wave without work costs nothing, and the norm behind a matrix needs 256 lanes: four or eight. Else as many as
+ * have enough to do. Four at most where all of a card's waves are busy with them, which then read more in a row; with 16 tokens LDS has room for the
+ * sums of 16 segments only (gemv_mma.c). */
+static uint32_t waves_of(const gpu_run *r, const ie_mat *m, uint32_t tokens) {
+    uint32_t nblk = ie_nblk(m->cols);
+    bool many = tokens < 16u && ie_ntiles(m->rows) * 4u >= r->card->units * 16u;
+    if (r->card->overlap) return many ? 4u : IE_WG_WAVES;
+    if (r->norm) return many || ie_nseg(nblk) <= 4u ? 4u : IE_WG_WAVES;
+    return ie_tile_waves(nblk, many ? 4u : IE_WG_WAVES);
+}
+static uint32_t groups_of(const ie_mat *m, uint32_t waves) { return ie_grid_pad(ie_wg_count(ie_ntiles(m->rows), waves), ie_wg_waves(waves)); }
 
 /* The norm behind a launch of so many workgroups. */
 static ie_abi_norm norm_of(const gpu_run *r, uint32_t groups) {
@@ -44,23 +54,22 @@ static ie_abi_norm norm_of(const gpu_run *r, uint32_t groups) {
                          .groups = groups, .eps = r->norm->eps};
 }
 
-static ie_status add_gemv(const ie_mat *m, uint32_t group, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
-    if (group_tokens[group] == 16u) waves = IE_WG_WAVES; /* LDS for one tile's sums */
+static ie_status add_gemv(const gpu_run *r, const ie_mat *m, uint32_t group, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
     uint32_t t = group_tokens[group];
-    a.waves = waves;
-    return gpu_add(out, names[m->fmt->id].gemv[group], groups_of(m, waves), ie_tok_groups(a.n, t), 32u * IE_WG_WAVES, &a,
+    a.waves = waves_of(r, m, t);
+    return gpu_add(out, names[m->fmt->id].gemv[group], groups_of(m, a.waves), ie_tok_groups(a.n, t), 32u * ie_wg_waves(a.waves), &a,
                    sizeof a, err);
 }
 
 /* IE_GEMV_NOBATCH: token t by itself. Q8 blocks lie in groups of 16 tokens: the kernel that takes 4 stores one. */
-static ie_status add_one(const ie_mat *m, uint32_t t, uint32_t waves, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
+static ie_status add_one(const gpu_run *r, const ie_mat *m, uint32_t t, ie_abi_gemv a, gpu_launches *out, ie_error *err) {
     bool floats = m->fmt->dot == IE_FLOAT;
     uint32_t group = floats ? ONE : DOT, first = t / group_tokens[group] * group_tokens[group];
     a.x += floats ? 4ull * first * a.x_ld : 4ull * first * IE_Q8_WORDS;
     a.y += 4ull * first * a.y_ld;
     if (a.res) a.res += 4ull * first * a.y_ld;
     a.t0 = t - first, a.n = a.t0 + 1u;
-    return add_gemv(m, group, waves, a, out, err);
+    return add_gemv(r, m, group, a, out, err);
 }
 
 /* LDS for rings of units as long as there is room; false: for not even one each, or the matrix is too small to stream. */
@@ -113,13 +122,6 @@ static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_a
     return st;
 }
 
-/* Four waves a tile: where all of a card's waves are busy with them, which then read more in a row; and where a row has no more segments than four (where
- * launches overlap, a wave without work costs nothing). Five to seven: eight waves, some without work, end sooner than four. */
-static uint32_t waves_of(const gpu_run *r, const ie_mat *m) {
-    bool many = ie_ntiles(m->rows) * 4u >= r->card->units * 16u, few = ie_nseg(ie_nblk(m->cols)) <= 4u && !r->card->overlap;
-    return many || few ? 4u : IE_WG_WAVES;
-}
-
 static ie_abi_gemv args_of(const gpu_run *r, const ie_op *op, const ie_mat *m) {
     return (ie_abi_gemv){.x = gpu_at(r, op->src, op->src_q8 ? 0 : op->src_at), .w = r->weights + m->off,
                          .y = gpu_at(r, op->dst, op->dst_at), .bias = op->vec == IE_NO_W ? 0 : r->weights + r->w->vec[op->vec].off,
@@ -159,34 +161,40 @@ uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most) {
     return n;
 }
 
-/* The smallest matrix first: its waves have most to wait for. */
+/* The smallest matrix first: its waves have most to wait for. Where the matrices would have workgroups of different sizes, all have four waves a tile. */
 static ie_status add_many(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     ie_abi_many a = {.cols = r->w->mat[op->mat].cols, .nblk = ie_nblk(r->w->mat[op->mat].cols)};
-    uint32_t end = 0;
-    bool done[IE_MANY] = {false};
+    uint32_t end = 0, all = ie_wg_waves(waves_of(r, &r->w->mat[op->mat], 1)), waves[IE_MANY], groups[IE_MANY];
+    bool done[IE_MANY] = {false}, differ = false;
+    for (uint32_t i = 0; i < r->many; i++) {
+        waves[i] = waves_of(r, &r->w->mat[op[i].mat], 1);
+        differ = differ || ie_wg_waves(waves[i]) != all;
+    }
+    if (differ) all = ie_wg_waves(4u);
+    for (uint32_t i = 0; i < r->many; i++) {
+        if (differ) waves[i] = 4u;
+        groups[i] = ie_wg_count(ie_ntiles(r->w->mat[op[i].mat].rows), waves[i]);
+    }
     for (uint32_t k = 0; k < r->many; k++) {
-        uint32_t next = 0, groups[IE_MANY] = {0};
-        for (uint32_t i = 0; i < r->many; i++) {
-            const ie_mat *m = &r->w->mat[op[i].mat];
-            groups[i] = ie_wg_count(ie_ntiles(m->rows), waves_of(r, m));
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < r->many; i++)
             if (!done[i] && (done[next] || groups[i] < groups[next])) next = i;
-        }
         const ie_mat *m = &r->w->mat[op[next].mat];
         ie_abi_gemv g = args_of(r, &op[next], m);
         end += groups[next];
-        a.part[k] = (ie_abi_many_part){.x = g.x, .w = g.w, .y = g.y, .bias = g.bias, .rows = g.rows, .format = many_format[m->fmt->id], .waves = waves_of(r, m),
+        a.part[k] = (ie_abi_many_part){.x = g.x, .w = g.w, .y = g.y, .bias = g.bias, .rows = g.rows, .format = many_format[m->fmt->id], .waves = waves[next],
                                        .end = end};
         done[next] = true;
     }
     for (uint32_t k = r->many; k < IE_MANY; k++) a.part[k].end = UINT32_MAX; /* never reached */
     a.part[r->many - 1u].end = UINT32_MAX;
-    return gpu_add(out, "ie_gemv_many", ie_grid_pad(end), 1, 32u * IE_WG_WAVES, &a, sizeof a, err);
+    return gpu_add(out, "ie_gemv_many", ie_grid_pad(end, all), 1, 32u * all, &a, sizeof a, err);
 }
 
 ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
     const ie_mat *m = &r->w->mat[op->mat];
     const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
-    uint32_t n = gpu_rows(r, op), waves = waves_of(r, m);
+    uint32_t n = gpu_rows(r, op), waves = waves_of(r, m, 1);
     bool floats = m->fmt->dot == IE_FLOAT;
     if (!op->src_q8 && !floats)
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
@@ -199,11 +207,11 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     bool done = false;
     ie_status st = n == 1u ? add_stream(r, m, a, &done, out, err) : n >= mma_min && !c->nobatch ? add_stream_tokens(r, m, &a, &done, out, err) : IE_OK;
     if (st || done) return st;
-    for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(m, t, waves, a, out, err);
+    for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(r, m, t, a, out, err);
     if (n > 1u && c->nobatch) return st;
     if (r->norm) a.norm = norm_of(r, groups_of(m, waves));
     uint32_t group = floats || n == 1u ? ONE : n < mma_min ? DOT : n <= group_tokens[MMA] ? MMA : MMA_MORE; /* floats: a token at a time */
-    return add_gemv(m, group, waves, a, out, err);
+    return add_gemv(r, m, group, a, out, err);
 }
 
 ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {

@@ -88,13 +88,14 @@
     X(tree, (v + 1, v[0]), 32, 5)                                                                                      \
     X(butterfly, (v + 1, v[0]), 32, 31)                                                                                \
     X(wave_sums, (v + 1), 256, 0)                                                                                      \
-    X(grid_pad, (v[0]), 0, ANY)                                                                                        \
+    X(grid_pad, (v[2] ? v[0] % 600u : v[0], v[1] + 1u), 0, 0x1000000, 7, 1)                                            \
     X(constants, (v[0]), 0, LAW_CONSTANTS - 1u)                                                                        \
     X(seg_exact, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS + 1u)                                                              \
     X(seg_order, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS - 1u)                                                              \
     X(seg_cover, (v[0], v[1]), 0, NBLK, NBLK - 1u)                                                                     \
-    X(wave_cover, (v[0], v[1] * 4u + 4u, v[2]), 0, IE_MAX_SEGS, 1, IE_MAX_SEGS - 1u)                                   \
-    X(wave_tile, (v[0], v[1] * 4u + 4u, v[2], v[3], v[6] < 4u ? v[2] / (2u - v[1]) + v[6] : v[4], v[5]), 0, TILES, 1,  \
+    X(wave_cover, (v[3] ? v[1] + 1u + v[0] % 2u : v[0], v[3] ? v[1] + 1u : v[1] % 2u * 4u + 4u, v[2]), 0, IE_MAX_SEGS, 7, IE_MAX_SEGS - 1u, 1)\
+    X(wave_even, (v[4] ? v[0] % 80u : v[0], v[1], v[2], v[3]), 0, NBLK, 1, 7, 7, 2)                                    \
+    X(wave_tile, (v[0], v[1] + 1u, v[2], v[3], v[6] < 4u ? v[2] / (v[1] < 4u ? 2u : 1u) + v[6] : v[4], v[5]), 0, TILES, 7,\
       TILES - 1u, 7, TILES, 7, 7)                                                                                      \
     X(stream_tiles, (v[0], v[1]), 0, TILES, TILES - 1u)                                                                \
     X(wave_turn, (v[0] * 8u + 8u, v[1], v[2]), 0, 1, POS, 15)                                                          \

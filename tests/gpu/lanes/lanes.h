@@ -4,6 +4,7 @@
 #define IE_LANES_H
 
 #define IE_KERNEL(lanes) __attribute__((visibility("default"))) void
+#define IE_KERNEL_UP_TO IE_KERNEL
 #define IE_LDS_VAR __attribute__((address_space(3)))
 
 typedef struct {
@@ -35,6 +36,8 @@ IE_INLINE uint32_t ie_uniform(uint32_t x) { return x; }
 IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return lanes_swap(x, l % 32u); }
 #define ie_xor(x, m) lanes_swap(x, ie_lane() ^ (m))
 #define ie_args_again(a) (a)
+#define ie_anew(x) (x)
+#define ie_args_early(p) ((void)(p))
 IE_INLINE void ie_keep_order(void) {}
 IE_INLINE void ie_barrier(void) { lanes_barrier(); }
 IE_INLINE void ie_release(void) {}
