@@ -179,7 +179,7 @@ IE_INLINE void put(const ie_abi_gemv *a, uint32_t row, uint32_t t, float sum, en
 
 /* A workgroup has one tile or two (ie_wg_tiles): segments of a tile, and floats of all, for which LDS has room. With 16 tokens two tiles have eight segments each at
  * most, and one takes the place of both (src/gpu/launch_gemv.c). */
-#define SLOT_SEGS(NT) ((NT) == 16u ? IE_MAX_SEGS / 2u : IE_MAX_SEGS)
+#define SLOT_SEGS(NT) ((NT) == 16u ? 8u : IE_MAX_SEGS)
 #define SUMS(NT) (2u * SLOT_SEGS(NT) * (NT) * IE_TILE_ROWS)
 
 /* The Q8 block of token t0 and block b; those of the tokens after t0 in its group of 16 follow, then those of block b + 1. A single token's

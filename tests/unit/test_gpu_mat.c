@@ -152,6 +152,26 @@ static void products(void **state) {
     }
 }
 
+/* Every number of waves a tile has (ie_tile_waves), by rows of so many segments, of one with a long and of one with a short last segment; workgroups of one tile and
+ * of two, of which the last one has only one. */
+static void waves(void **state) {
+    (void)state;
+    static const uint32_t formats[] = {IE_F_Q4_0, IE_F_Q4_K, IE_F_BF16};
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t n = 1; n <= IE_WG_WAVES; n++) {
+            const ie_format *f = &ie_formats[formats[i]];
+            uint32_t k = n * IE_GPU_UNIT * IE_BLOCK;
+            if (small && n % 3u != i) continue;
+            assert_int_equal(ie_tile_waves(ie_nblk(k), IE_WG_WAVES), n);
+            products_of(f, 70, k, 5);
+            if (f->blocks == 8u || small) continue;
+            assert_int_equal(ie_tile_waves(ie_nblk(k - 4u * IE_BLOCK), IE_WG_WAVES), n);
+            assert_int_equal(ie_tile_waves(ie_nblk(k + 3u * IE_BLOCK), IE_WG_WAVES), n);
+            products_of(f, 40, k - 4u * IE_BLOCK, 7);
+            products_of(f, 31, k + 3u * IE_BLOCK, 7);
+        }
+}
+
 /* ---- IE_NORM_FUSE ------------------------------------------------------------------------------------------------------------ */
 
 enum { NORM_F32, NORM_BOTH, NORM_IN_PLACE, NORM_FORMS };
@@ -214,7 +234,7 @@ static void norms(void **state) {
 /* Matrices of formats `ids` times one row, each to its part of a row: of one token by launches of at most four, of two by a launch each. The one
  * at `other` reads a row that the one before it writes, so that it cannot be in its launch. */
 static void many_of(const uint32_t *ids, uint32_t n, uint32_t cols, uint32_t other, uint32_t launches) {
-    static const uint32_t heights[] = {96, 1024, 40, 31, 300, 64, 2100, 33};
+    static const uint32_t heights[] = {96, 1024, 40, 31, 300, 64, 8200, 33}; /* 8200: four waves a tile */
     char what[80];
     gpu_rig r;
     rig_open(&r, &dev);
@@ -260,6 +280,7 @@ static void many(void **state) {
     for (uint32_t i = 0; i < IE_F_COUNT; i++) many_of((uint32_t[]){i, (i + 4u) % IE_F_COUNT, i}, 3, 256, 3, 1);
     many_of(mixed, 8, small ? 512 : 2560, 8, 2);
     many_of(mixed, 5, 768, 5, 2);
+    many_of(mixed, small ? 4 : 8, 1536, 8, small ? 1 : 2);
     many_of(mixed, 3, 512, 2, 2); /* the F32 one reads what the others write */
 }
 
@@ -273,7 +294,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(waves), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {
