@@ -15,6 +15,18 @@ import pytest
 from test_reference import some_ids
 
 
+def no_terminals():
+    try:
+        for fd in pty.openpty():
+            os.close(fd)
+    except OSError as e:
+        return e.strerror
+    return None
+
+
+pytestmark = pytest.mark.skipif(no_terminals() is not None, reason=f"skip: no pseudo terminals here (/dev/pts): {no_terminals()}")
+
+
 class Terminal:
     """ie-run on a pseudo terminal of 100 columns; out collects what it shows."""
 
