@@ -20,7 +20,7 @@ def no_terminals():
         for fd in pty.openpty():
             os.close(fd)
     except OSError as e:
-        return e.strerror
+        return str(e)
     return None
 
 
