@@ -4,12 +4,12 @@
 
 #define IE_GEMV_T 8u /* tokens at most */
 #define IE_GEMV_AHEAD 4u /* units: with more tokens the arithmetic of a unit is too long for the processor to look past it */
-#if IE_VW == 16u
-#define IE_GEMV_TURN 4u /* tokens at most with which a block's words of both vectors are loaded first, line by line (ie_u_words) */
-#else
-#define IE_GEMV_TURN 0u /* a vector is half a line, and too few registers */
-#endif
-#define IE_GEMV_V 2u /* vectors of rows at a time: independent sums that hide each other's latency */
+#define IE_GEMV_V (IE_TILE_ROWS / IE_VW) /* vectors of rows at a time at most: a tile, so that its lines are read one after the other */
+#define IE_GEMV_HALF (IE_MM_ROWS / IE_VW) /* vectors of half a tile */
+/* Up to so many tokens the order in which a block's lines are read is given: hardware prefetchers follow addresses that go up line by
+ * line, and with two passes over a block, or loads in the order in which sums want them, up to half of the bandwidth is lost. With two
+ * vectors in 32 registers all words are loaded first (ie_u_words); four vectors in 16 registers only touch the lines. */
+#define IE_GEMV_TURN 4u
 
 /* Sums of nt tokens (of which a->t exist) of rows row .. row + nv * IE_VW. */
 static __attribute__((noinline, unused)) void ie_gemv_put(const ie_mm_args *a, uint32_t row, uint32_t nv, const float *sum) {
@@ -23,7 +23,7 @@ IE_VEC void ie_gemv_rows(ie_format_id f, uint32_t nv, uint32_t nt, const ie_mm_a
     const uint32_t nblk = ie_nblk(a->mat->cols), step = ie_u_blocks(f), nseg = ie_nseg(nblk), r = row % IE_TILE_ROWS;
     const uint32_t *unit = a->w + (size_t)ie_unit(row / IE_TILE_ROWS, 0, nblk / step) * ie_u_unit_words(f);
     const uint32_t *x = a->x, x_step = (nt > 1 ? IE_DECODE_T : 1u) * IE_Q8_WORDS;
-    const bool turn = nt <= IE_GEMV_TURN;
+    const bool turn = nt <= IE_GEMV_TURN && IE_VW == 16u, touch = nv == IE_GEMV_V && IE_VW < 16u && ie_u_block_n(f) > 4u;
     vf tot[IE_GEMV_V][IE_GEMV_T], acc[IE_GEMV_V][IE_GEMV_T];
 IE_UNROLL
     for (uint32_t v = 0; v < nv; v++)
@@ -56,10 +56,13 @@ IE_UNROLL
             for (uint32_t i = 0; i < step; i++, x += x_step) {
                 if (step > 1) IE_NO_HOIST();
                 if (turn) ie_u_words(q, at, nv, ie_u_block_at(f, i), ie_u_block_n(f));
+                if (touch)
+IE_UNROLL
+                    for (uint32_t w = 0; w < ie_u_block_words(f); w += 16u) __builtin_prefetch(unit + ie_u_block_at(f, i) + w);
 IE_UNROLL
                 for (uint32_t v = 0; v < nv; v++) {
                     ie_ublk u;
-                    if (nt > 4) IE_NO_HOIST(); /* sums take the registers: activations are read again for each vector */
+                    if (nt > 4 || nv > 2) IE_NO_HOIST(); /* sums take the registers: activations are read again for each vector */
                     if (turn) ie_u_block_of(f, &u, &head[v], q[v], i);
                     else ie_u_block(f, &u, &head[v], at[v], i);
 IE_UNROLL
@@ -92,16 +95,12 @@ IE_UNROLL
 
 IE_VEC void ie_gemv(ie_format_id f, uint32_t nt, const ie_mm_args *a, uint32_t row0, uint32_t row1) {
     uint32_t row = row0;
-#if IE_VW == 16u
     if (row % IE_TILE_ROWS && row < row1) {
-        ie_gemv_rows(f, 1, nt, a, row);
-        row += IE_VW;
+        ie_gemv_rows(f, IE_GEMV_HALF, nt, a, row);
+        row += IE_MM_ROWS;
     }
-    for (; row + IE_VW < row1; row += 2 * IE_VW) ie_gemv_rows(f, 2, nt, a, row);
-    if (row < row1) ie_gemv_rows(f, 1, nt, a, row);
-#else
-    for (; row < row1; row += 2 * IE_VW) ie_gemv_rows(f, 2, nt, a, row);
-#endif
+    for (; row + IE_MM_ROWS < row1; row += IE_TILE_ROWS) ie_gemv_rows(f, IE_GEMV_V, nt, a, row);
+    if (row < row1) ie_gemv_rows(f, IE_GEMV_HALF, nt, a, row);
 }
 
 #define IE_GEMV(F) \
