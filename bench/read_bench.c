@@ -72,6 +72,7 @@ int main(int argc, char **argv) {
     double *clock = calloc((size_t)(threads * passes) * 2u, sizeof *clock);
     if (!w || !t || !clock) {
         fprintf(stderr, "read_bench: no memory for %ld threads and %ld passes\n", threads, passes);
+        free(w), free(t), free(clock);
         return 1;
     }
     size_t share = bytes / 8 / (size_t)threads;
