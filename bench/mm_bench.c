@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cpu/mm.h"
 
@@ -28,6 +29,9 @@ static void *alloc(size_t bytes) {
         fprintf(stderr, "mm_bench: no memory for %zu bytes\n", bytes);
         exit(1);
     }
+#ifdef MADV_HUGEPAGE
+    madvise(p, bytes, MADV_HUGEPAGE); /* as the engine does with its weights */
+#endif
     return p;
 }
 
@@ -136,6 +140,26 @@ static double gmacs(const ie_format *f, const ie_mm_table *mm, uint32_t rows, ui
     return (double)rows * k * t / s / 1e9;
 }
 
+/* GB/s of a loop that only adds up `bytes` of memory: what "memory" is to be compared with. */
+static double read_gbs(size_t bytes, int tries) {
+    const size_t n = bytes / 8u / 32u * 32u;
+    uint64_t *p = alloc(n * 8u), sum[32] = {0};
+    memset(p, 1, n * 8u);
+    double best = 0;
+    for (int i = 0; i < tries; i++) {
+        const double start = ie_now();
+        for (size_t j = 0; j < n; j += 32)
+            for (size_t k = 0; k < 32; k++) sum[k] += p[j + k];
+        const double v = (double)n * 8.0 / (ie_now() - start) / 1e9;
+        if (v > best) best = v;
+    }
+    for (int k = 1; k < 32; k++) sum[0] += sum[k];
+    volatile uint64_t sink = sum[0];
+    (void)sink;
+    free(p);
+    return best;
+}
+
 int main(int argc, char **argv) {
     ie_error err;
     ie_level level;
@@ -151,7 +175,7 @@ int main(int argc, char **argv) {
     const ie_mm_table *mm = ie_mm_of(level);
     printf("level %s, one thread\n", ie_level_name(level));
     const double peak = print_peak();
-    printf("%-7s | T = 1, GB/s: %6s %6s %6s | GB/s in memory at T = %4d %4d %4d %4d | GMAC/s, T = 512, K = 576 1536 4864  (%% of peak)\n",
+    printf("%-7s | T = 1, GB/s: %6s %6s %6s (read loop) | GB/s in memory at T = %4d %4d %4d %4d | GMAC/s, T = 512, K = 576 1536 4864  (%% of peak)\n",
            "", "L2", "K=4096", "memory", 2, 4, 8, 16);
     for (int i = 0; i < IE_F_COUNT; i++) {
         const ie_format *f = &ie_formats[i];
@@ -160,8 +184,8 @@ int main(int argc, char **argv) {
         if (!want) continue;
         const uint32_t k1 = f->blocks == 8 ? 768 : 576;
         const uint32_t l2_rows = (uint32_t)(400000 * 32ull / (f->unit_words * 4ull) * f->blocks / (k1 / 32) / 32 * 32);
-        printf("%-7s | %10s %8.1f %6.1f %6.1f |", f->name, "", gbs(f, mm, l2_rows, k1, 1, 0, 15),
-               gbs(f, mm, 256, 4096, 1, 0, 15), gbs(f, mm, 1536, 4096, 1, 128u << 20, 15));
+        printf("%-7s | %10s %8.1f %6.1f %6.1f %11.1f |", f->name, "", gbs(f, mm, l2_rows, k1, 1, 0, 15),
+               gbs(f, mm, 256, 4096, 1, 0, 15), gbs(f, mm, 1536, 4096, 1, 128u << 20, 15), read_gbs(128u << 20, 15));
         printf(" %22s", "");
         for (uint32_t t = 2; t <= 16; t *= 2) printf(" %4.1f", gbs(f, mm, 1536, 4096, t, 128u << 20, 8));
         const uint32_t ks[] = {k1, 1536, 4864};
