@@ -272,7 +272,7 @@ fuzz: fuzz-build
 
 # ---- proofs (docs/VERIFICATION.md) ---------------------------------------------------------------------------------
 
-# Every law of laws/*.h, for all inputs, on the text of core/ie_core.h and ie_layout.h.
+# Every law of laws/*.h, for all inputs, on the text of core/ie_core.h, ie_launch.h and ie_layout.h.
 proofs:
 	@proofs/check.sh
 # Does a law, or else a proof, notice each of some 750 single-token changes of the core? Not part of `make test`.

@@ -9,6 +9,7 @@
  * A wave has most of a unit
  * (8 blocks, 2 to 9 KB) under way while it works on the one before. LDS: the segments' sums,
  * 4 KB a token of a group; NVIDIA: 4 KB of activations. Registers: budgets.txt. */
+#include "ie_launch.h"
 #include "ie_layout.h"
 #include "norm.h"
 

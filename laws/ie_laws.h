@@ -1,4 +1,4 @@
-/* The laws of core/ie_core.h and core/ie_layout.h: what their functions promise, each once, as a function of its inputs. Here: maps,
+/* The laws of core/ie_core.h, ie_launch.h and ie_layout.h: what their functions promise, each once, as a function of its inputs. Here: maps,
  * shares, sizes and the plan; ie_laws_bits.h: words, unpacking, dots; ie_laws_layout.h: units and super-blocks.
  *
  * A law returns LAW_HOLDS, LAW_BROKEN, or LAW_OUT when the inputs are outside its precondition. laws/README.md says in
@@ -9,6 +9,7 @@
 #ifndef IE_LAWS_H
 #define IE_LAWS_H
 
+#include "ie_launch.h"
 #include "ie_layout.h"
 
 #define LAW_BROKEN 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Single-token mutations of every function of core/ie_core.h and ie_layout.h: does some law, or else a proof, notice each of them?
+"""Single-token mutations of every function of core/ie_core.h, ie_launch.h and ie_layout.h: does some law, or else a proof, notice each of them?
 
     proofs/mutate.py [--jobs N] [--runs N] [--seconds S] [--only FUNCTION] [--list] [--fresh]
 
@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CORE = [os.path.join(ROOT, "core", name) for name in ("ie_core.h", "ie_layout.h")]
+CORE = [os.path.join(ROOT, "core", name) for name in ("ie_core.h", "ie_launch.h", "ie_layout.h")]
 TEST = os.path.join(ROOT, "tests", "unit", "test_laws.c")
 LAWS = sorted(glob.glob(os.path.join(ROOT, "laws", "*.h")))
 WORK = os.path.join(ROOT, "build", "mutate")
@@ -208,7 +208,7 @@ def equivalents():
 
 
 def main():
-    p = argparse.ArgumentParser(description="Mutation run over core/ie_core.h and ie_layout.h")
+    p = argparse.ArgumentParser(description="Mutation run over core/ie_core.h, ie_launch.h and ie_layout.h")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--runs", type=int, default=20000, help="inputs of each law")
     p.add_argument("--seconds", type=int, default=60, help="time limit of a mutant's laws")

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gemv_rig.h"
+#include "ie_launch.h"
 
 static const char *const default_shapes[] = {"248320x5120", "34816x5120", "5120x17408", "14336x5120", "5120x6144", "28672x4096", "4096x14336", "4096x4096",
                                              "17920x1536", "1536x8960", "9728x896", "896x4864"};

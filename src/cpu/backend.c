@@ -206,25 +206,49 @@ static ie_status page_load(ie_backend *be, ie_state *st, uint32_t page, const vo
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
+/* This thread has done a piece of op i: the op ends now, or later. */
+static void ended(const cpu_run *r, uint32_t i) {
+    _Atomic uint64_t *at = &r->ended[i - r->first];
+    uint64_t now = (uint64_t)((ie_now() - r->began) * 1e9), was = atomic_load(at);
+    while (was < now && !atomic_compare_exchange_weak(at, &was, now)) {}
+}
+
 static void walk(void *ctx, uint32_t thread) {
     cpu_run *r = ctx;
     ie_pool *pool = r->cpu->pool;
     ie_pool_way way = {.thread = thread};
-    ie_profile *profile = thread == 0 ? r->cpu->profile : NULL;
-    ie_run run = {&r->st->d, r->w, r->list, r->first, r->last, r->step};
-    if (profile) ie_profile_begin(profile, &run);
-    double last = profile ? ie_now() : 0;
     for (uint32_t i = r->first; i < r->last; i++) {
         const ie_op *op = &r->list->ops[i];
         uint32_t i0, i1, grain, n = cpu_op_pieces(r, op, &grain);
+        bool took = false;
         ie_pool_phase(&way, n, grain);
-        while (ie_pool_take(pool, &way, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1);
+        while (ie_pool_take(pool, &way, &i0, &i1)) cpu_op_work(r, op, thread, i0, i1), took = true;
+        if (took && r->ended) ended(r, i);
         if (i + 1 < r->last && !r->st->how[i].no_barrier) ie_pool_meet(pool, &way);
-        if (!profile) continue;
-        double now = ie_now();
-        ie_profile_op(profile, &run, i, cpu_op_span(r, op).n, r->st->how[i].done ? 0 : now - last);
-        last = ie_now();
     }
+}
+
+/* Each op's time: from the end of those before it to its own. A thread that comes late, or goes ahead, changes nothing. */
+static void profile_run(const cpu_run *r) {
+    ie_profile *p = r->cpu->profile;
+    ie_run run = {&r->st->d, r->w, r->list, r->first, r->last, r->step};
+    uint64_t last = 0;
+    ie_profile_begin(p, &run);
+    for (uint32_t i = r->first; i < r->last; i++) {
+        uint64_t end = atomic_load(&r->ended[i - r->first]), took = end > last ? end - last : 0;
+        ie_profile_op(p, &run, i, cpu_op_span(r, &r->list->ops[i]).n, r->st->how[i].done ? 0 : (double)took * 1e-9);
+        last += took;
+    }
+}
+
+/* All ops by all threads; with their times, if they are asked for. */
+static ie_status work(cpu_run *r, ie_error *err) {
+    if (r->cpu->profile && !(r->ended = ie_calloc(r->last - r->first, sizeof *r->ended, "profile", err))) return IE_E_NOMEM;
+    r->began = ie_now();
+    ie_pool_run(r->cpu->pool, walk, r);
+    if (r->ended) profile_run(r);
+    free((void *)r->ended);
+    return IE_OK;
 }
 
 static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie_oplist *l, uint32_t first, uint32_t last,
@@ -235,8 +259,8 @@ static ie_status run(ie_backend *be, ie_state *st, const ie_weights *w, const ie
     if (!rc) rc = cpu_attn_prepare(&r, err);
     if (!rc) rc = cpu_float_prepare(&r, err);
     if (!rc) rc = cpu_gdn_prepare(&r, err);
+    if (!rc && first < last) rc = work(&r, err);
     if (rc || first == last) return rc;
-    ie_pool_run(r.cpu->pool, walk, &r);
     uint32_t bad = atomic_load_explicit(&r.bad, memory_order_relaxed);
     cpu_gdn_commit(&r, !bad);
     if (!bad) return IE_OK;

@@ -84,6 +84,8 @@ typedef struct {
     uint32_t tail, tail_end; /* ops [tail, tail_end) work on tokens [t0, t1) only: nothing else of their results is used */
     uint32_t t0, t1;         /* t0 a multiple of IE_DECODE_T, t1 one too or step->n; at least two tokens */
     _Atomic uint32_t bad; /* 1 + index of the first op that quantised a non-finite value; 0 = none */
+    double began;            /* IE_PROFILE: when the run began, and nanoseconds from there to the end of each op's last piece */
+    _Atomic uint64_t *ended; /* [last - first]; NULL without */
 } cpu_run;
 
 /* ---- ops_run.c: what each op kind does --------------------------------------------------------------------------- */

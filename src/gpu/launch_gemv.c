@@ -1,6 +1,7 @@
 /* Launches of matrices and of the embedding (kernels/gemv.c). */
 #include "../env.h"
 #include "gpu.h"
+#include "ie_launch.h"
 #include "ie_layout.h"
 
 #define RESIDENT 24u /* waves of a matrix kernel that a unit holds, about */

@@ -1,4 +1,5 @@
 """ie-run's command line: what goes where, the forms of input and output, refusals, exit codes."""
+import csv
 import dataclasses
 import json
 import os
@@ -489,6 +490,20 @@ def test_files_that_cannot_be_written_whole(ie, model, tmp_path):
         r = subprocess.run([*args, *map(str, more)], env={**ie.env, **env}, capture_output=True, text=True, timeout=60,
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
         assert r.returncode == 1 and word in r.stderr.splitlines()[-1], r.stderr
+
+
+def test_profile_of_many_threads(ie, model, tmp_path):
+    """Each op counts once, from the end of those before it to its own last piece, whichever thread comes late: all together no longer than the run."""
+    out, began = tmp_path / "ops.csv", time.monotonic()
+    r = ie.run(model, "-q", "--tokens", IDS, "--n", "4", "-t", 7, "--backend", "cpu", env={"IE_PROFILE": "1", "IE_PROFILE_CSV": str(out)})
+    wall = time.monotonic() - began
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    decode = [[int(x["op"]) for x in rows if x["run"] == n] for n in sorted({x["run"] for x in rows if x["phase"] == "decode"})]
+    assert len(decode) == 3 and all(ops == sorted(set(ops)) and len(ops) > 10 for ops in decode), decode
+    took = [float(x["microseconds"]) for x in rows]
+    assert min(took) >= 0 and 0 < sum(took) < 1e6 * wall
+    table = [line.split() for line in r.stderr[r.stderr.index("profile, decode"):].splitlines() if line.startswith("  matmul ")]
+    assert int(table[0][1]) == sum(x["kind"] == "matmul" and x["phase"] == "decode" for x in rows)
 
 
 def test_the_model_is_not_written_over(ie, model, tmp_path):

@@ -30,7 +30,7 @@ def test_readme_lists_every_law_once():
 
 @pytest.mark.parametrize("compiler", ["gcc -std=c11 -x c", "clang -std=c11 -x c", "g++ -std=c++17 -x c++",
                                       "clang++ -std=c++17 -x c++"])
-@pytest.mark.parametrize("header", ["ie_core.h", "ie_layout.h", "ie_math.h", "ie_laws.h", "ie_laws_bits.h", "ie_laws_layout.h"])
+@pytest.mark.parametrize("header", ["ie_core.h", "ie_launch.h", "ie_layout.h", "ie_math.h", "ie_laws.h", "ie_laws_bits.h", "ie_laws_layout.h"])
 def test_core_is_c_and_cpp(compiler, header):
     compiler, *flags = compiler.split()
     if not shutil.which(compiler):

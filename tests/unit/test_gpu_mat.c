@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "gpu_modes.h"
+#include "ie_launch.h"
 #include "gpu_rig.h"
 #include "../../tools/rand_mat.h"
 
