@@ -43,7 +43,7 @@ def evaluated(answer):
 
 
 def test_second_turn_and_restart(ie, model, tmp_path):
-    s = Server(ie, model, "--parallel", 2, "--ctx", 4096, "--cache-dir", tmp_path)
+    s = Server(ie, model, "--parallel", 2, "--ctx", 8192, "--cache-dir", tmp_path)
     try:
         a, second = first_turn(s)
         assert a["usage"]["prompt_tokens"] > 1500 and a["usage"]["completion_tokens"] >= 50
@@ -55,7 +55,7 @@ def test_second_turn_and_restart(ie, model, tmp_path):
     finally:
         err = s.stop()
     assert "pages of prefixes saved" in err and "the request asks for no reuse" in err
-    s = Server(ie, model, "--parallel", 2, "--ctx", 4096, "--cache-dir", tmp_path)
+    s = Server(ie, model, "--parallel", 2, "--ctx", 8192, "--cache-dir", tmp_path)
     try:
         c = chat(s, second, 8)
         assert evaluated(c) <= 40 + 31 and text_of(c) == text_of(b)
@@ -116,7 +116,7 @@ def test_a_prompt_that_cannot_fit(ie, tiny):
 
 
 def test_recurrent_equal_alone_and_under_load(ie, recurrent):
-    s = Server(ie, recurrent, "--parallel", 16, "--ctx", 1024, "--quiet")
+    s = Server(ie, recurrent, "--parallel", 16, "--ctx", 2048, "--quiet")
     jobs = [{"prompt": f"Story {i}: " + "the old road went on. " * (i * 5 % 60), "max_tokens": 8 + i, "temperature": 0 if i % 2 else 0.8, "seed": i,
              "cache_prompt": False} for i in range(16)]
     alone = [s.ok("/v1/completions", j)["choices"][0]["text"] for j in jobs]
