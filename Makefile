@@ -92,7 +92,7 @@ $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
 # C has no launch bounds for this target: matrix kernels of several tokens and attention of several heads get theirs here, 128 registers, so
 # that a unit holds two of their workgroups at least.
-PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split_[0-9]*\|copy_64\|copy_128\)\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
+PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split_[0-9]*\|stream_64\|stream_128\)\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
 PTX_STREAM := /entry ie_gemv_.*_s\(8\|16\)(/,/^{/ s/^{/.maxntid 512\n.minnctapersm 1\n{/
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)

@@ -66,8 +66,14 @@ typedef struct {
     uint32_t waves; /* that share out a tile's segments: 1 to 8 */
     uint32_t ahead; /* units that a wave asks the L2 cache for beyond the one under way; gemv_stream.c: units of its ring */
     uint32_t step;  /* gemv_stream.c: tiles from one of a workgroup's own to the next */
-    ie_abi_norm norm; /* of one token's row; AMD */
+    ie_abi_norm norm; /* of one token's row: the one that is made (AMD), or the one that is taken (ie_abi_stream_one) */
 } ie_abi_gemv;
+
+/* gemv_stream.c: one token. */
+typedef struct {
+    ie_abi_gemv g;           /* norm.w, .out, .eps: x is the RMSNorm of `row`, which the launch makes, and leaves in norm.out for others */
+    IE_PTR(const float) row; /* 0: x is there */
+} ie_abi_stream_one;
 
 /* gemv_stream_t.c */
 typedef struct {
@@ -178,7 +184,17 @@ typedef struct {
     uint32_t hpw, shares;   /* ie_attn_split: query heads of a workgroup, workgroups of a KV head */
     uint32_t group;         /* query heads of a KV head */
     float scale;
+    IE_PTR(const float) fresh; /* 0: queries are turned, and the step's keys and values in their pages. Else the keys, then the values, of the step's only
+                                  token: ie_attn_stream does what ie_rope_kv does, with what stands below (as in ie_abi_rope) */
+    IE_PTR(const float) q_norm;
+    IE_PTR(const float) k_norm;
+    IE_PTR(const float) rope;
+    uint32_t half, neox;
+    float eps;
 } ie_abi_attn;
+
+/* Places in LDS of ie_attn_stream for heads of up to hd: a page's keys or values each, of the 16 of a partial. Two workgroups a unit, for 256 one. */
+#define IE_ATTN_PLACES(hd) ((hd) <= 64u ? 16u : 13u)
 
 /* Floats of one partial: hd padded to 8 of output, then its maximum and its sum. */
 static inline uint32_t ie_attn_part_size(uint32_t hd) { return (hd + 7u) / 8u * 8u + 8u; }

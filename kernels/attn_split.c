@@ -2,11 +2,9 @@
  *
  *   ie_attn_one_*     one query head; for heads of up to 64, 128, 256
  *   ie_attn_split_*   up to 8, 4, 2 query heads of a KV head
- *   ie_attn_copy_*    (IE_COPIES) up to 8, 4, 6, and values come to LDS by copies of the card
  *
  * Operands: attn.c. Launch: 256 lanes; x = KV head * its shares of query heads, y = token, z = partial, counted from the first that the token sees. Bytes moved: 128 hdp
- *   a page, once for a workgroup's heads; 4 (hdp + 2) bytes a partial, written and read, unless it is the only one. LDS: 4 HD bytes a query head and its sums; copy
- *   512 hdp bytes of values besides. Registers: budgets.txt.
+ *   a page, once for a workgroup's heads; 4 (hdp + 2) bytes a partial, written and read, unless it is the only one. LDS: 4 HD bytes a query head and its sums. Registers: budgets.txt.
  *
  * A wave scores a page for all heads with its keys in registers; then a lane has two dimensions of G heads' outputs.
  *
@@ -30,8 +28,6 @@ typedef struct {
     IE_LDS soft *f;          /* [head] */
     IE_LDS uint32_t *number; /* of the partial's pages in the pool */
     IE_LDS uint32_t *last;   /* whether this workgroup joins */
-    IE_LDS uint64_t *arrived; /* COPY: of each page's values, which lie in v [page][32][hdp] */
-    IE_LDS uint32_t *v;
 } split_lds;
 
 IE_INLINE uint32_t slot_of(uint32_t lane) { return lane % 4u * 8u + lane / 4u; }
@@ -117,10 +113,6 @@ IE_INLINE void split_values(IE_GLOBAL const uint16_t *v, uint32_t hdp, uint32_t 
 #pragma unroll
     for (uint32_t j = 0u; j < 16u; j++) x[j] = *(IE_GLOBAL const uint32_t *)(v + (i + j) * hdp);
 }
-IE_INLINE void split_values_lds(const IE_LDS uint32_t *v, uint32_t hdp, uint32_t i, uint32_t *x) {
-#pragma unroll
-    for (uint32_t j = 0u; j < 16u; j++) x[j] = v[(i + j) * (hdp / 2u)];
-}
 /* Adds them for the rows of [lo, hi) to G heads' outputs; f: the first head's, page p. */
 IE_INLINE void split_add(const uint32_t *x, const IE_LDS soft *f, uint32_t p, uint32_t i, uint32_t lo, uint32_t hi, const uint32_t G, float o[][2]) {
     bool all = lo <= i && i + 16u <= hi;
@@ -162,26 +154,8 @@ IE_INLINE void split_join(const ie_abi_attn *a, const split *s, IE_LDS uint32_t 
     }
 }
 
-#if IE_COPIES
-IE_INLINE void split_copy(const split_lds *l, IE_GLOBAL const uint16_t *page, uint32_t p, uint32_t hdp) {
-    ie_arrive_expect(l->arrived + p, hdp * IE_PAGE * 2u);
-    ie_copy(l->v + p * hdp * (IE_PAGE / 2u), page + hdp * IE_PAGE, hdp * IE_PAGE * 2u, l->arrived + p);
-}
-#define split_arrived(l, p) ie_arrive_wait((l)->arrived + (p), 0u)
-IE_INLINE void split_ready(const split_lds *l) {
-    if (ie_tid() < IE_FOLD_PAGES) ie_arrive_new(l->arrived + ie_tid(), 1u);
-    ie_arrive_ready();
-    ie_barrier();
-}
-#else
-#define split_copy(l, page, p, hdp) ((void)0)
-#define split_arrived(l, p) ((void)0)
-#define split_ready(l) ((void)0)
-#endif
-
-/* Which partial of which heads; and before the launches before this one are through, what older steps have written: keys to registers (NK chunks),
- * then values to LDS (COPY). */
-IE_INLINE split split_begin(const ie_abi_attn *a, const split_lds *l, const uint32_t NK, const uint32_t H, const bool COPY, uint32_t *k) {
+/* Which partial of which heads; and before the launches before this one are through, what older steps have written: keys to registers (NK chunks). */
+IE_INLINE split split_begin(const ie_abi_attn *a, const split_lds *l, const uint32_t NK, const uint32_t H, uint32_t *k) {
     const uint32_t lane = ie_lane(), wave = ie_wave(), tid = ie_tid(), hdp = ie_head_pad(a->hd);
     IE_GLOBAL const ie_abi_batch *b = a->out.batch;
     split s = {.t = a->t0 + ie_wg_y(), .page = a->pages.kv};
@@ -193,18 +167,16 @@ IE_INLINE split split_begin(const ie_abi_attn *a, const split_lds *l, const uint
     s.k = view_k0(s.v) + ie_wg_z(), s.page0 = ie_part_page(s.k);
     s.mine = s.t < b->n && s.k < view_k1(s.v);
     if (!s.mine) return s;
-    if (COPY) split_ready(l);
     uint32_t first = ie_page_of(s.v.lo), end = ie_page_of(s.v.hi - 1u) + 1u;
     s.p0 = first > s.page0 ? first - s.page0 : 0u, s.p1 = end - s.page0 < IE_FOLD_PAGES ? end - s.page0 : IE_FOLD_PAGES;
     IE_GLOBAL const uint32_t *table = a->pages.table + ie_table_at(seq, s.page0, a->pages.per_seq);
-    if (!COPY && tid >= s.p0 && tid < s.p1) l->number[tid] = table[tid];
+    if (tid >= s.p0 && tid < s.p1) l->number[tid] = table[tid];
     if (wave >= s.p0 && wave < s.p1) {
         s.lo = slot_lo(s.v, s.page0 + wave), s.hi = slot_hi(s.v, s.page0 + wave);
         s.page = split_page(a, &s, table[wave]);
         s.early = b->n == 1u && s.page0 + wave + 1u < end;
-        if (!COPY && lane == 0u) ie_ahead(s.page, hdp * 2u * IE_PAGE * 2u);
+        if (lane == 0u) ie_ahead(s.page, hdp * 2u * IE_PAGE * 2u);
         if (s.early) split_keys(a, s.page, 0u, NK, k);
-        if (COPY && s.early && lane == 0u) split_copy(l, s.page, wave, hdp);
     }
     return s;
 }
@@ -242,29 +214,19 @@ IE_INLINE void split_soft(IE_LDS soft *f, float s, bool seen) {
     if (ie_tid() == 0u) f->all = t.all;
 }
 
-/* A lane's dimensions d, d + 1 of G heads from f on: the partial's sums. v: the pages' values in LDS (COPY), else page numbers. */
-IE_INLINE void split_outputs(const ie_abi_attn *a, const split *s, const split_lds *l, const IE_LDS soft *f, uint32_t d, const uint32_t G, const bool COPY,
-                             float o[][2]) {
+/* A lane's dimensions d, d + 1 of G heads from f on: the partial's sums. */
+IE_INLINE void split_outputs(const ie_abi_attn *a, const split *s, const split_lds *l, const IE_LDS soft *f, uint32_t d, const uint32_t G, float o[][2]) {
     const uint32_t hdp = ie_head_pad(a->hd);
     uint32_t va[16], vb[16];
-    IE_GLOBAL const uint16_t *v = a->pages.kv;
-    if (!COPY) {
-        v = split_page(a, s, l->number[s->p0]) + hdp * IE_PAGE + d;
-        split_values(v, hdp, 0u, va);
-    }
+    IE_GLOBAL const uint16_t *v = split_page(a, s, l->number[s->p0]) + hdp * IE_PAGE + d;
+    split_values(v, hdp, 0u, va);
     for (uint32_t p = s->p0; p < s->p1; p++) {
         uint32_t from = slot_lo(s->v, s->page0 + p), to = slot_hi(s->v, s->page0 + p);
-        const IE_LDS uint32_t *at = l->v + (COPY ? p * hdp * (IE_PAGE / 2u) + d / 2u : 0u);
-        if (COPY) {
-            split_arrived(l, p);
-            split_values_lds(at, hdp, 0u, va);
-        }
 #pragma unroll
         for (uint32_t g = 0u; g < G; g++) o[g][0] *= f[g].c[p], o[g][1] *= f[g].c[p];
-        if (COPY && to > 16u) split_values_lds(at, hdp, 16u, vb);
-        if (!COPY && to > 16u) split_values(v, hdp, 16u, vb);
+        if (to > 16u) split_values(v, hdp, 16u, vb);
         split_add(va, f, p, 0u, from, to, G, o);
-        if (!COPY && p + 1u < s->p1) {
+        if (p + 1u < s->p1) {
             v = split_page(a, s, l->number[p + 1u]) + hdp * IE_PAGE + d;
             split_values(v, hdp, 0u, va);
         }
@@ -312,19 +274,18 @@ IE_INLINE void split_put(const ie_abi_attn *a, const split *s, const split_lds *
 }
 
 /* H: heads that there is room for, at least a->hpw, in groups of HG for scores; G: heads of a lane for outputs. */
-IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32_t HD, const uint32_t H, const uint32_t G, const bool COPY) {
-    const uint32_t NK = COPY || HD <= 128u ? HD / 8u : 16u, HG = HD > 128u || H < 4u ? H : 4u;
+IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32_t HD, const uint32_t H, const uint32_t G) {
+    const uint32_t NK = HD <= 128u ? HD / 8u : 16u, HG = HD > 128u || H < 4u ? H : 4u;
     const uint32_t tid = ie_tid(), wave = ie_wave(), hdp = ie_head_pad(a->hd);
     IE_LDS float *q = l->q;
     IE_LDS soft *f = l->f;
     uint32_t k[128];
     ie_dep_go();
-    split s = split_begin(a, l, NK, H, COPY, k);
+    split s = split_begin(a, l, NK, H, k);
     ie_dep_wait();
     if (!s.mine) return;
     bool seen = s.lo < s.hi;
     if (seen && !s.early) split_keys(a, s.page, 0u, NK, k);
-    if (COPY && seen && !s.early && ie_lane() == 0u) split_copy(l, s.page, wave, hdp);
     split_queries(a, &s, q, HD, H);
     if (seen) quad_turn(NK, k);
     ie_barrier();
@@ -353,36 +314,27 @@ IE_INLINE void attn_split(const ie_abi_attn *a, const split_lds *l, const uint32
     bool has = first < s.n && first + G <= H && d < hdp;
 #pragma unroll
     for (uint32_t g = 0u; g < G; g++) o[g][0] = 0.0f, o[g][1] = 0.0f;
-    if (has) split_outputs(a, &s, l, f + first, d, G, COPY, o);
+    if (has) split_outputs(a, &s, l, f + first, d, G, o);
     split_put(a, &s, l, has, parts == 1u, first, d, HD, G, o);
     if (parts > 1u) {
-        split_join(a, &s, l->last, COPY ? 32u : 16u);
+        split_join(a, &s, l->last, 16u);
         return;
     }
     ie_barrier();
     split_result(a, &s, l, HD);
 }
 
-#define ATTN_SPLIT(NAME, HD, H, G, COPY) \
+#define ATTN_SPLIT(NAME, HD, H, G) \
     IE_KERNEL(256) ie_attn_##NAME##_##HD(ie_abi_attn a) { \
         static IE_LDS_VAR float q[(H) * HD##u] __attribute__((aligned(16))); \
         static IE_LDS_VAR soft f[H]; \
         static IE_LDS_VAR uint32_t number[IE_FOLD_PAGES], last; \
-        SPLIT_COPIES \
-        const split_lds l = {.q = q, .f = f, .number = number, .last = &last, .arrived = arrived, .v = values}; \
-        attn_split(&a, &l, HD##u, H, G, COPY); \
+        const split_lds l = {.q = q, .f = f, .number = number, .last = &last}; \
+        attn_split(&a, &l, HD##u, H, G); \
     }
-#define SPLIT_COPIES IE_LDS uint64_t *arrived = 0; IE_LDS uint32_t *values = 0;
-ATTN_SPLIT(one, 64, 1u, 1u, false)
-ATTN_SPLIT(one, 128, 1u, 1u, false)
-ATTN_SPLIT(one, 256, 1u, 1u, false)
-ATTN_SPLIT(split, 64, 8u, 1u, false)
-ATTN_SPLIT(split, 128, 4u, 1u, false)
-ATTN_SPLIT(split, 256, 2u, 1u, false)
-#if IE_COPIES
-#undef SPLIT_COPIES
-#define SPLIT_COPIES static IE_LDS_VAR uint64_t arrived[IE_FOLD_PAGES]; IE_LDS uint32_t *values = ie_lds_more;
-ATTN_SPLIT(copy, 64, 8u, 1u, true)
-ATTN_SPLIT(copy, 128, 4u, 1u, true)
-ATTN_SPLIT(copy, 256, 6u, 3u, true)
-#endif
+ATTN_SPLIT(one, 64, 1u, 1u)
+ATTN_SPLIT(one, 128, 1u, 1u)
+ATTN_SPLIT(one, 256, 1u, 1u)
+ATTN_SPLIT(split, 64, 8u, 1u)
+ATTN_SPLIT(split, 128, 4u, 1u)
+ATTN_SPLIT(split, 256, 2u, 1u)

@@ -12,9 +12,9 @@
  *   y = block, z = 32 value dimensions; gnorm 32 lanes, x = value head, y = token. y may exceed the step's blocks: surplus workgroups leave at once.
  * Bytes moved: the state once in, once out (4 hd hd a value head each); rows and log.
  * How a wave of gdn1 holds its state: lane = quarter m of the key dimensions * 8 + group of value dimensions, so that the four partial sums
- *   of a quarter each meet by two exchanges between lanes, loads are 16 bytes a lane, and no LDS is needed. The first
- *   state is asked for before anything else is computed.
- * LDS: gdn1 8 KB (results, for the norm), gdn 32 KB, others none. Registers: budgets.txt. */
+ *   of a quarter each meet by two exchanges between lanes, and loads are 16 bytes a lane. The state is asked for before
+ *   anything else is computed, on NVIDIA before the launches before this one are through.
+ * LDS: gdn1 11 KB (operands of two tokens; results, for the norm), gdn 32 KB, others none. Registers: budgets.txt. */
 #include "q8.h"
 
 #define TAPS IE_LOG_TAPS
@@ -66,8 +66,11 @@ IE_INLINE void keep(const conv *c, uint32_t pos, bool logged) {
 }
 
 IE_KERNEL(32) ie_conv(ie_abi_delta a) {
-    ie_dep();
-    if (ie_wg_y() >= a.step->n) return;
+    ie_dep_go();
+    if (ie_wg_y() >= a.step->n) {
+        ie_dep_wait();
+        return;
+    }
     conv c = {.a = &a, .b = a.step->block[ie_wg_y()], .head = ie_wg_x(), .n = a.hd / 32u};
     c.ch = (2u * a.n_k + a.n_v) * a.hd, c.row = c.ch + 2u * a.n_v;
     c.log = a.log + c.b.seq * a.log_seq;
@@ -84,25 +87,21 @@ IE_KERNEL(32) ie_conv(ie_abi_delta a) {
         }
     }
     float y[MAX_E];
-    for (uint32_t pos = c.b.base; pos < c.b.pos; pos++) { /* replayed */
-        IE_GLOBAL const float *from = c.log + ie_log_slot(pos) * c.row;
-        IE_GLOBAL float *to = a.pending + (uint64_t)(ie_wg_y() * PENDING + pos - c.b.base) * c.row;
+    ie_dep_wait(); /* taps and logs are older than the step */
+#pragma unroll 1
+    for (uint32_t pos = c.b.base; pos < end; pos++) {
+        const bool old = pos < c.b.pos; /* replayed */
+        IE_GLOBAL float *row = a.x + (uint64_t)(old ? 0u : c.b.t0 + pos - c.b.pos) * a.x_ld, *slot = c.log + ie_log_slot(pos) * c.row;
+        IE_GLOBAL float *from = old ? slot : row, *to = old ? a.pending + (uint64_t)(ie_wg_y() * PENDING + pos - c.b.base) * c.row : row;
+        const uint32_t gate = c.ch + (old ? 0u : a.n_v * a.hd) + v_head;
+        float beta = gates ? from[gate] : 0.0f, alpha = gates ? from[gate + a.n_v] : 0.0f;
         conv_next(&c, from + at, y);
         put_head(to + at, y, c.n);
-        if (gates) to[c.ch + v_head] = from[c.ch + v_head], to[c.ch + a.n_v + v_head] = from[c.ch + a.n_v + v_head];
-        keep(&c, pos, true);
-    }
-    for (uint32_t pos = c.b.pos; pos < end; pos++) {
-        IE_GLOBAL float *row = a.x + (uint64_t)(c.b.t0 + pos - c.b.pos) * a.x_ld, *gate = row + c.ch + a.n_v * a.hd + v_head;
-        conv_next(&c, row + at, y);
-        put_head(row + at, y, c.n);
-        keep(&c, pos, false);
+        keep(&c, pos, old);
         if (!gates) continue;
-        float beta = ie_sigmoid(gate[0]), alpha = a.gate[v_head] * ie_softplus(gate[a.n_v] + a.gate[a.n_v + v_head]);
-        gate[0] = beta, gate[a.n_v] = alpha;
-        if (pos < c.b.next) continue;
-        IE_GLOBAL float *to = c.log + ie_log_slot(pos) * c.row + c.ch + v_head;
-        to[0] = beta, to[a.n_v] = alpha;
+        if (!old) beta = ie_sigmoid(beta), alpha = a.gate[v_head] * ie_softplus(alpha + a.gate[a.n_v + v_head]);
+        to[gate] = beta, to[gate + a.n_v] = alpha;
+        if (!old && pos >= c.b.next) slot[c.ch + v_head] = beta, slot[c.ch + a.n_v + v_head] = alpha;
     }
 }
 
@@ -129,6 +128,11 @@ IE_INLINE float dot32(IE_GLOBAL const float *x, IE_GLOBAL const float *y, uint32
     EACH(i, n) p = ie_fma(x[ie_lane() + 32u * i], y[ie_lane() + 32u * i], p);
     return ie_wave_tree(p);
 }
+IE_INLINE float dot32_lds(const IE_LDS float *x, const IE_LDS float *y, uint32_t n) {
+    float p = 0.0f;
+    EACH(i, n) p = ie_fma(x[ie_lane() + 32u * i], y[ie_lane() + 32u * i], p);
+    return ie_wave_tree(p);
+}
 
 /* (p_0 + p_2) + (p_1 + p_3) over the quarters, in all lanes. */
 IE_INLINE float quarters(float p) {
@@ -140,65 +144,88 @@ enum { HD = 128, QI = HD / 4, JV = 4 }; /* ie_gdn1: head size, key dimensions of
 #define KEYS(r) _Pragma("unroll") for (uint32_t r = 0u; r < QI; r++)
 #define DIMS(e) _Pragma("unroll") for (uint32_t e = 0u; e < JV; e++)
 
+#define STATE_AT(r) (state + (r) * 32u) /* 16 bytes: the lane's value dimensions */
+IE_INLINE void four(ie_u4 v, float *out) { out[0] = ie_f32_of(v.x), out[1] = ie_f32_of(v.y), out[2] = ie_f32_of(v.z), out[3] = ie_f32_of(v.w); }
+
 /* All tokens of a block for the value dimensions j .. j + 3 and the quarter of key dimensions from i0 on. The results of the step's
- * own tokens go to out[token][HD]. */
-IE_INLINE void delta(const ie_abi_delta *a, const ie_abi_gdn_block *b, uint32_t head, uint32_t j, uint32_t i0, IE_LDS float *out) {
+ * own tokens go to out[token][HD]. in: q, k and v of two tokens in turn. *z: of the step's first token and dimension `tid`. */
+IE_INLINE void delta(const ie_abi_delta *a, const ie_abi_gdn_block *b, uint32_t head, uint32_t j, uint32_t i0, IE_LDS float *in, IE_LDS float *out,
+                     float *z) {
     float s[QI][JV];
+    const uint32_t tid = ie_tid();
     IE_GLOBAL float *state = a->state + b->seq * a->state_seq + (uint64_t)(head * HD + j / 32u * 32u) * HD + i0 * 32u + j % 32u;
-    KEYS(r) DIMS(e) s[r][e] = b->base == 0u ? 0.0f : state[r * 32u + e];
+    KEYS(r) DIMS(e) s[r][e] = 0.0f;
+    if (b->base) KEYS(r) four(ie_load16(STATE_AT(r)), s[r]);
+    ie_dep_wait(); /* the state is older than the step */
+    *z = a->x[(uint64_t)b->t0 * a->x_ld + (2u * a->n_k + a->n_v + head) * HD + tid];
     for (uint32_t pos = b->base; pos < b->pos + b->n; pos++) {
         token t = token_at(a, b, ie_wg_y(), pos, head);
-        float k[QI], sk[JV], sq[JV], d[JV], g = ie_exp(t.decay), kq = dot32(t.k, t.q, HD / 32u);
+        IE_LDS float *q = in + pos % 2u * 3u * HD, *k = q + HD, *v = k + HD;
+        q[tid] = t.q[tid], k[tid] = t.k[tid], v[tid] = t.v[tid];
+        ie_barrier();
+        float sk[JV], sq[JV], d[JV], g = ie_exp(t.decay), kq = dot32_lds(k, q, HD / 32u);
         DIMS(e) sk[e] = sq[e] = 0.0f;
-        KEYS(r) {
-            float q = t.q[i0 + r];
-            k[r] = t.k[i0 + r];
-            DIMS(e) sk[e] = ie_fma(s[r][e], k[r], sk[e]), sq[e] = ie_fma(s[r][e], q, sq[e]);
+#pragma unroll
+        for (uint32_t r0 = 0u; r0 < QI; r0 += 4u) {
+            float kr[4], qr[4];
+            four(ie_lds16(k + i0 + r0), kr), four(ie_lds16(q + i0 + r0), qr);
+#pragma unroll
+            for (uint32_t r = 0u; r < 4u; r++) DIMS(e) sk[e] = ie_fma(s[r0 + r][e], kr[r], sk[e]), sq[e] = ie_fma(s[r0 + r][e], qr[r], sq[e]);
         }
         DIMS(e) {
-            d[e] = ie_fma(-g, quarters(sk[e]), t.v[j + e]) * t.beta;
+            d[e] = ie_fma(-g, quarters(sk[e]), v[j + e]) * t.beta;
             float o = ie_fma(d[e], kq, g * quarters(sq[e]));
             if (pos >= b->pos && ie_lane() < 8u) out[(pos - b->pos) * HD + j + e] = o;
         }
-        KEYS(r) DIMS(e) s[r][e] = ie_fma(k[r], d[e], g * s[r][e]);
-        if (pos + 1u == b->next) KEYS(r) DIMS(e) state[r * 32u + e] = s[r][e];
+#pragma unroll
+        for (uint32_t r0 = 0u; r0 < QI; r0 += 4u) {
+            float kr[4];
+            four(ie_lds16(k + i0 + r0), kr);
+#pragma unroll
+            for (uint32_t r = 0u; r < 4u; r++) DIMS(e) s[r0 + r][e] = ie_fma(kr[r], d[e], g * s[r0 + r][e]);
+        }
+        if (pos + 1u == b->next)
+            KEYS(r) *(IE_GLOBAL ie_u4 *)STATE_AT(r) = (ie_u4){ie_bits_of(s[r][0]), ie_bits_of(s[r][1]), ie_bits_of(s[r][2]), ie_bits_of(s[r][3])};
     }
 }
 
 IE_INLINE float gated(float o, float r, float w, float z) { return o * r * w * ie_silu(z); }
 
 IE_KERNEL(128) ie_gdn1(ie_abi_delta a) {
-    ie_dep();
-    static IE_LDS_VAR float out[IE_ABI_T * 128u];
-    if (ie_wg_y() >= a.step->n) return;
+    static IE_LDS_VAR float in[6u * HD] __attribute__((aligned(16))), out[IE_ABI_T * HD];
+    ie_dep_go();
+    if (ie_wg_y() >= a.step->n) {
+        ie_dep_wait();
+        return;
+    }
     const ie_abi_gdn_block b = a.step->block[ie_wg_y()];
-    const uint32_t head = ie_wg_x(), lane = ie_lane(), j = ie_wave() * 32u + lane % 8u * 4u, i0 = lane / 8u * 32u;
-    delta(&a, &b, head, j, i0, out);
+    const uint32_t head = ie_wg_x(), lane = ie_lane(), wave = ie_wave(), j = wave * 32u + lane % 8u * 4u, i0 = lane / 8u * 32u, d = wave * 32u + lane;
+    const float w = a.w[d];
+    float z;
+    delta(&a, &b, head, j, i0, in, out, &z);
     ie_barrier();
-    for (uint32_t i = ie_wave(); i < b.n; i += 4u) {
+    for (uint32_t i = 0u; i < b.n; i++) { /* each wave adds up the head, and has 32 dimensions of the result */
         uint32_t t = b.t0 + i;
-        IE_GLOBAL const float *z = a.x + (uint64_t)t * a.x_ld + (2u * a.n_k + a.n_v) * 128u + head * 128u;
-        float o[4], p = 0.0f;
-#pragma unroll
-        for (uint32_t k = 0u; k < 4u; k++) o[k] = out[i * 128u + lane + 32u * k], p = ie_fma(o[k], o[k], p);
-        float mean = ie_wave_tree(p) / 128.0f, r = ie_div(1.0f, ie_sqrt(mean + a.eps));
-#pragma unroll
-        for (uint32_t k = 0u; k < 4u; k++) {
-            uint32_t d = lane + 32u * k;
-            ie_out_put(&a.out, t, head * 128u + d, a.n_v * 128u, gated(o[k], r, a.w[d], z[d]));
-        }
+        if (i) z = a.x[(uint64_t)t * a.x_ld + (2u * a.n_k + a.n_v + head) * HD + d];
+        float mean = dot32_lds(out + i * HD, out + i * HD, HD / 32u) / (float)HD;
+        float r = ie_div(1.0f, ie_sqrt(mean + a.eps));
+        ie_out_put(&a.out, t, head * HD + d, a.n_v * HD, gated(out[i * HD + d], r, w, z));
     }
 }
 
 /* Any head size: lane = value dimension, the state's 32 columns in LDS. */
 IE_KERNEL(32) ie_gdn(ie_abi_delta a) {
-    ie_dep();
     static IE_LDS_VAR float s[IE_GDN_HD_MAX * 32u];
-    if (ie_wg_y() >= a.step->n) return;
+    ie_dep_go();
+    if (ie_wg_y() >= a.step->n) {
+        ie_dep_wait();
+        return;
+    }
     const ie_abi_gdn_block b = a.step->block[ie_wg_y()];
     const uint32_t hd = a.hd, head = ie_wg_x(), j0 = ie_wg_z() * 32u, lane = ie_lane(), n = hd / 4u;
     IE_GLOBAL float *state = a.state + b.seq * a.state_seq + (uint64_t)(head * hd + j0) * hd;
     for (uint32_t i = 0u; i < hd; i++) s[i * 32u + lane] = b.base == 0u ? 0.0f : state[i * 32u + lane];
+    ie_dep_wait();
     for (uint32_t pos = b.base; pos < b.pos + b.n; pos++) {
         token t = token_at(&a, &b, ie_wg_y(), pos, head);
         IE_SCALAR const float *q = ie_scalar(t.q), *k = ie_scalar(t.k);

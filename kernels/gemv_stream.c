@@ -1,14 +1,16 @@
 /* Matrix times one row, for cards that copy memory to LDS by themselves (IE_COPIES): the bits of ie_gemv_FORMAT.
  *
- *   ie_gemv_FORMAT_s   y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8
+ *   ie_gemv_FORMAT_s   y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8, or the launch makes it: RMSNorm of a row
  *
  * A workgroup takes tile after tile, `step` (the grid) apart; its 8 or 16 waves share out each tile's segments, the same ones in each tile. A wave has
  * a ring of `ahead` units in LDS: while it works on one, the others are on their way, over the ends of tiles, too, and before the launches
  * before this one are through. So loads need no registers and never stand still.
  *
+ * RMSNorm: each workgroup makes all of x for itself, which takes less time than a launch does to end; one of them leaves it in memory for later launches.
+ *
  * Operands: as gemv.c. Launch: 256 or 512 lanes, x = any number of workgroups up to the tiles; LDS beyond the static: the Q8 blocks of x (64 bytes each), then
- * the waves' rings. Bytes moved: each weight once, x once a workgroup. */
-#include "gpu.h"
+ * the waves' rings. Bytes moved: each weight once, x (as floats where it is made) once a workgroup. */
+#include "q8.h"
 
 #if IE_COPIES
 #define RING_MAX 8u /* units */
@@ -52,6 +54,100 @@ IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, IE_LDS uint32
     return s;
 }
 
+/* ---- RMSNorm of the row that is taken ------------------------------------------------------------------------------------------ */
+
+/* A lane has eight values of a block that it shares with its three neighbours (lane % 4 in the order of the values), so a wave makes eight blocks at once. */
+typedef struct {
+    float x[8], w[8];
+} eight;
+IE_INLINE void eight_load(IE_GLOBAL const float *from, uint32_t b, uint32_t nblk, float *out) {
+    uint32_t at = (b < nblk ? b : 0u) * IE_BLOCK + ie_lane() % 4u * 8u;
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i += 4u) {
+        ie_u4 v = ie_load16(from + at + i);
+        out[i] = ie_f32_of(v.x), out[i + 1u] = ie_f32_of(v.y), out[i + 2u] = ie_f32_of(v.z), out[i + 3u] = ie_f32_of(v.w);
+    }
+}
+/* The lane's two words of values and two of the others (core: IE_Q8_*). True: not all finite (the block is zeros). */
+IE_INLINE bool eight_q8(const float y[8], uint32_t q[2], uint32_t more[2]) {
+    uint32_t part = ie_lane() % 4u, top = 0u, b[8];
+    int32_t s = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i++) top = ie_larger_(top, ie_bits_of(y[i]) & 0x7FFFFFFFu);
+    top = ie_larger_(top, ie_xor(top, 1));
+    top = ie_larger_(top, ie_xor(top, 2));
+    bool bad = top >= 0x7F800000u;
+    float id, d = ie_q8_scale(bad ? 0.0f : ie_f32_of(top), &id);
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i++) {
+        int32_t v = ie_q8_value(bad ? 0.0f : y[i], id);
+        s += v, b[i] = (uint32_t)v & 0xFFu;
+    }
+    q[0] = b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24, q[1] = b[4] | b[5] << 8 | b[6] << 16 | b[7] << 24;
+    uint32_t half = (uint32_t)s + ie_xor((uint32_t)s, 1), other = ie_xor(half, 2), lo = part < 2u ? half : other, hi = part < 2u ? other : half;
+    int32_t sum = (int32_t)(lo + hi);
+    more[0] = part == 0u ? ie_bits_of(d) : part == 1u ? (uint32_t)-sum : part == 2u ? 0u - hi : 0u;
+    more[1] = part == 0u ? ie_bits_of(d * (float)sum) : part == 1u ? 0u - lo : 0u;
+    return bad;
+}
+/* Block b of x, to LDS, and from one workgroup to the norm's outputs; all lanes of the wave together. */
+IE_INLINE void eight_put(const ie_abi_stream_one *o, const eight *e, float r, uint32_t b, bool tell, IE_LDS uint32_t *x) {
+    const ie_abi_out *out = &o->g.norm.out;
+    uint32_t part = ie_lane() % 4u, q[2], more[2];
+    float y[8];
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i++) y[i] = e->x[i] * r * e->w[i];
+    bool bad = eight_q8(y, q, more);
+    if (b >= o->g.nblk) return;
+#pragma unroll
+    for (uint32_t i = 0; i < 2u; i++) {
+        uint32_t at = b * IE_Q8_WORDS + 2u * part + i;
+        x[at] = q[i], x[at + 8u] = more[i];
+        if (tell && out->q8) out->q8[at] = q[i], out->q8[at + 8u] = more[i];
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 8u; i++)
+        if (tell && out->y) out->y[b * IE_BLOCK + part * 8u + i] = y[i];
+    if (tell && bad) ie_atomic_max(&out->batch->bad, out->bad);
+}
+#define SUM_LOADS 20u
+/* Sum of squares in the order of rows.c: lanes below 256 have a partial sum each. sums: 8 floats; ends with a barrier. */
+IE_INLINE float row_squares(IE_GLOBAL const float *row, uint32_t n, IE_LDS float *sums) {
+    uint32_t wave = ie_wave();
+    if (wave < 8u) {
+        float p = 0.0f;
+#pragma unroll 1
+        for (uint32_t i = ie_tid(); i < n; i += SUM_LOADS * 256u) {
+            float v[SUM_LOADS]; /* the zeros beyond the row change nothing */
+#pragma unroll
+            for (uint32_t k = 0; k < SUM_LOADS; k++) v[k] = i + 256u * k < n ? row[i + 256u * k] : 0.0f;
+#pragma unroll
+            for (uint32_t k = 0; k < SUM_LOADS; k++) p = ie_fma(v[k], v[k], p);
+        }
+        p = ie_wave_tree(p);
+        if (ie_lane() == 0u) sums[wave] = p;
+    }
+    ie_barrier();
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+/* x := Q8 of the norm of o->row. e: the norm's weights of the lane's first block are there. Ends with a barrier. */
+IE_INLINE void row_norm(const ie_abi_stream_one *o, eight *e, IE_LDS uint32_t *x, IE_LDS float *sums) {
+    const uint32_t nblk = o->g.nblk, n = nblk * IE_BLOCK, tell = ie_wg_x() + 1u == o->g.step;
+    uint32_t b = ie_tid() / 4u;
+    eight_load(o->row, b, nblk, e->x);
+    float mean = row_squares(o->row, n, sums) / (float)n, r = ie_div(1.0f, ie_sqrt(mean + o->g.norm.eps));
+#pragma unroll 1
+    for (uint32_t b0 = ie_wave() * 8u; b0 < nblk; b0 += o->g.waves * 8u) {
+        b = b0 + ie_lane() / 4u;
+        if (b0 != ie_wave() * 8u) {
+            eight_load(o->row, b, nblk, e->x);
+            eight_load(o->g.norm.w, b, nblk, e->w);
+        }
+        eight_put(o, e, r, b, tell, x);
+    }
+    ie_barrier();
+}
+
 /* n words of row r of a field in LDS; as `field` of gemv.c. */
 IE_INLINE void field_lds(const IE_LDS uint32_t *at, uint32_t n, uint32_t r, uint32_t *out) {
 #pragma unroll
@@ -90,30 +186,35 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
 
 /* sums: of two tiles in turn, so that one wave adds up a tile's while the others go on. */
 #define GEMV_STREAM(F, KIND, BIAS, ROW) \
-    IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_gemv a) { \
+    IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_stream_one a) { \
         static IE_LDS_VAR float sums[2u * IE_MAX_SEGS * 32u]; \
         static IE_LDS_VAR uint64_t arrived[IE_STREAM_WAVES * RING_MAX], x_arrived; \
         IE_LDS uint32_t *x = ie_lds_more; \
-        const uint32_t nblk = a.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.rows); \
+        const uint32_t nblk = a.g.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.g.rows); \
         ie_dep_go(); \
         if (ie_tid() == 0u) ie_arrive_new(&x_arrived, 1u); \
-        stream s = stream_new(ROW, &a, x + nblk * IE_Q8_WORDS, arrived); \
+        stream s = stream_new(ROW, &a.g, x + nblk * IE_Q8_WORDS, arrived); \
+        eight e8; \
+        if (a.row) eight_load(a.g.norm.w, ie_tid() / 4u, nblk, e8.w); \
         ie_barrier(); \
         ie_dep_wait(); \
-        if (ie_tid() == 0u) { \
-            ie_arrive_expect(&x_arrived, nblk * IE_Q8_WORDS * 4u); \
-            ie_copy(x, a.x, nblk * IE_Q8_WORDS * 4u, &x_arrived); \
+        if (a.row) row_norm(&a, &e8, x, sums); \
+        else { \
+            if (ie_tid() == 0u) { \
+                ie_arrive_expect(&x_arrived, nblk * IE_Q8_WORDS * 4u); \
+                ie_copy(x, a.g.x, nblk * IE_Q8_WORDS * 4u, &x_arrived); \
+            } \
+            ie_arrive_wait(&x_arrived, 0u); \
         } \
-        ie_arrive_wait(&x_arrived, 0u); \
         uint32_t place = 0u, phase = 0u; \
-        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile = ie_stream_next(tile, a.step), k++) { \
+        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile = ie_stream_next(tile, a.g.step), k++) { \
             IE_LDS float *to = sums + k % 2u * IE_MAX_SEGS * 32u + r; \
             const uint32_t row = tile * IE_TILE_ROWS + r; \
-            const bool mine = ie_wave_turn(k, a.waves) == ie_wave(); \
+            const bool mine = ie_wave_turn(k, a.g.waves) == ie_wave(); \
             uint32_t seg = s.seg, end = ie_seg_unit(seg + 1u, nblk); \
             float acc = 0.0f; \
             ends e = {0.0f, 0.0f}; \
-            if (mine) e = ends_of(&a, row, 0u); \
+            if (mine) e = ends_of(&a.g, row, 0u); \
             for (uint32_t i = s.i0; i < s.i1; i++) { \
                 const IE_LDS uint32_t *at = s.ring + place * ie_gpu_place_words(ROW); \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
@@ -131,11 +232,11 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
                     seg++, end = ie_seg_unit(seg + 1u, nblk); \
                 } \
                 ie_wave_sync(); /* all lanes have read it */ \
-                stream_ask(ROW, &a, &s); \
-                place = ie_ring_next(place, a.ahead), phase ^= place == 0u; \
+                stream_ask(ROW, &a.g, &s); \
+                place = ie_ring_next(place, a.g.ahead), phase ^= place == 0u; \
             } \
             ie_barrier(); \
-            if (mine) put(&a, row, 0u, seg_sum(to, 32u, nseg), e); \
+            if (mine) put(&a.g, row, 0u, seg_sum(to, 32u, nseg), e); \
         } \
     }
 

@@ -188,6 +188,8 @@ IE_INLINE void ie_arrive_new(IE_LDS uint64_t *a, uint32_t n) {
 }
 IE_INLINE void ie_arrive(IE_LDS uint64_t *a) { __asm__ volatile(IE_SM90 "mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(ie_lds_at(a)) : "memory"); }
 IE_INLINE void ie_arrive_ready(void) { __asm__ volatile(IE_SM90 "fence.proxy.async.shared::cta;" ::: "memory"); }
+/* After an acquire: copies see, too, what others wrote before their release. */
+IE_INLINE void ie_copy_others(void) { __asm__ volatile(IE_SM90 "fence.proxy.async;" ::: "memory"); }
 IE_INLINE void ie_arrive_expect(IE_LDS uint64_t *a, uint32_t bytes) {
     __asm__ volatile(IE_SM90 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(ie_lds_at(a)), "r"(bytes) : "memory");
 }

@@ -1,6 +1,7 @@
 /* All kernels of a code object. */
 #include "attn.c"
 #include "attn_split.c"
+#include "attn_stream.c"
 #include "gdn.c"
 #include "gemv.c"
 #include "gemv_many.c"

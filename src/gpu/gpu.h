@@ -83,6 +83,7 @@ typedef struct {
     const gpu_attn_choice *attn; /* NULL: the defaults */
     const gpu_mat_choice *mat;   /* NULL: the defaults */
     uint32_t op;           /* index of the op that is being turned into launches */
+    uint32_t lead;         /* ops before it that its launch does, too: a RMSNORM whose result a MATMUL takes, a ROPE_KV before its ATTN; or none */
     const ie_op *norm;     /* NULL, or the RMSNORM behind it, which its launch does, too */
     uint32_t many;         /* MATMULs from it on that its launch does: 1 or more */
 } gpu_run;
@@ -93,7 +94,7 @@ static inline uint32_t gpu_rows(const gpu_run *r, const ie_op *op) { return op->
 /* Launches of one op: one row for each kind (launch.c gathers the families' functions). */
 typedef ie_status (*gpu_launch_fn)(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err);
 extern const gpu_launch_fn gpu_launch_table[OP_KINDS];
-/* Ops from op i on that are done together, at most up to last: by launches of their own, or by one for all of them. */
+/* Ops from op i on that are done together, at most up to last: by launches of their own, or by one for all of them. Sets r->lead and the fields behind it. */
 uint32_t gpu_launch_ops(gpu_run *r, const ie_oplist *l, uint32_t i, uint32_t last);
 /* Appends the launches of ops [first, last) of the list; each names its op, the first one where it does several. */
 ie_status gpu_launch_list(gpu_run *r, const ie_oplist *l, uint32_t first, uint32_t last, gpu_launches *out, ie_error *err);
@@ -103,6 +104,13 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
 ie_status gpu_launch_rmsnorm(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err); /* launch_rows.c */
 /* Whether a launch of matrix op mm can also do the RMSNORM behind it. */
 bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm); /* launch_gemv.c */
+/* Whether a launch of attention can also do the ROPE_KV before it. */
+bool gpu_rope_fits(const gpu_run *r, const ie_op *rope, const ie_op *attn); /* launch_attn.c */
+/* Two ops in one launch: workgroups of it read while others write already, so nothing of the earlier one's may be where the later one writes; of one op:
+ * nothing that it reads. */
+bool gpu_writes_over(const gpu_run *r, const ie_op *later, const ie_op *earlier);
+/* Whether a launch of matrix op mm can also do the RMSNORM before it. */
+bool gpu_lead_fits(const gpu_run *r, const ie_op *norm, const ie_op *mm); /* launch_gemv.c */
 /* MATMULs from op on, at most `most`, that one launch can do: 1 to IE_MANY. */
 uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most); /* launch_gemv.c */
 /* An op's outputs: rows of n values, f32 and / or Q8 as the op has them. */

@@ -105,25 +105,25 @@ static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint3
 }
 
 /* A head a workgroup while that leaves no unit of the card without work, since each then ends sooner; else as many as share keys and values, up to
- * what a workgroup has room for, fewer where units would be idle. With several, values come by copies to LDS where the card makes them. */
+ * what a workgroup has room for, fewer where units would be idle. Where the card copies to LDS by itself, it is one kernel for either. */
 static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gpu_launches *out, ie_error *err) {
     static const struct {
         uint32_t hd;
-        const char *one, *split, *copy;
-        uint32_t most[2]; /* query heads of split, of copy */
-    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_copy_64", {8, 8}},
-                   {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_copy_128", {4, 4}},
-                   {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_copy_256", {2, 6}}};
+        const char *one, *split, *stream;
+        uint32_t most[2]; /* query heads of split, of stream */
+    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_stream_64", {8, 8}},
+                   {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_stream_128", {4, 4}},
+                   {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_stream_256", {2, 6}}};
     uint32_t k = 0, parts = ie_att_parts(top_of(r->step), op->window), each = op->n_kv * a->nt * parts; /* workgroups if heads of a KV head stay together */
     while (kernels[k].hd < op->hd) k++;
-    bool one = a->group == 1u || a->group * each <= 2u * r->card->units, copy = !one && r->card->copies;
-    uint32_t most = kernels[k].most[copy], fill = r->card->units / each;
+    bool one = a->group == 1u || a->group * each <= 2u * r->card->units, stream = r->card->copies;
+    uint32_t most = kernels[k].most[stream], fill = r->card->units / each;
     a->shares = one ? a->group : (a->group + most - 1u) / most;
     if (a->shares < fill) a->shares = fill < a->group ? fill : a->group;
     a->hpw = (a->group + a->shares - 1u) / a->shares;
     a->shares = (a->group + a->hpw - 1u) / a->hpw, a->shares_inv = ie_inv(a->shares);
-    ie_status st = add3(out, one ? kernels[k].one : copy ? kernels[k].copy : kernels[k].split, op->n_kv * a->shares, a->nt, parts, a, err);
-    if (!st && copy) out->v[out->n - 1u].lds = IE_FOLD_PAGES * IE_PAGE * 2u * ie_head_pad(op->hd);
+    ie_status st = add3(out, stream ? kernels[k].stream : one ? kernels[k].one : kernels[k].split, op->n_kv * a->shares, a->nt, parts, a, err);
+    if (!st && stream) out->v[out->n - 1u].lds = IE_ATTN_PLACES(kernels[k].hd) * IE_PAGE * 2u * ie_head_pad(op->hd);
     return st;
 }
 
@@ -131,7 +131,7 @@ static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gp
 static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, const gpu_attn_choice *c, gpu_launches *out, ie_error *err) {
     uint64_t fit = PART_BYTES / token_bytes(r->d, op);
     uint32_t n = fit < 1 ? 1u : fit > IE_ABI_T ? IE_ABI_T : (uint32_t)fit;
-    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && (r->step->n > 1u || !(c->one_splits || r->card->overlap)) && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
+    bool kv = c->mode != GPU_ATTN_SPLIT && op->n_head > op->n_kv && (r->step->n > 1u || !(c->one_splits || r->card->overlap || r->lead)) && gpu_attn_parts(r->step) * (IE_PAGE * IE_FOLD_PAGES) > c->kv_min;
     ie_status st = IE_OK;
     for (a.t0 = 0; a.t0 < r->step->n && !st; a.t0 += n) {
         a.nt = r->step->n - a.t0 < n ? r->step->n - a.t0 : n;
@@ -144,6 +144,14 @@ static ie_status add_split(const gpu_run *r, const ie_op *op, ie_abi_attn a, con
 static ie_status add_old(const gpu_run *r, const ie_op *op, ie_abi_attn a, gpu_launches *out, ie_error *err) {
     a.t0 = 0, a.nt = r->step->n;
     return gpu_add(out, "ie_attn", op->n_head, a.nt, LANES, &a, sizeof a, err);
+}
+
+/* One token, by the kernels of attn_stream.c. A gated query's gate stays as it is, so queries may be where they were. */
+bool gpu_rope_fits(const gpu_run *r, const ie_op *rope, const ie_op *attn) {
+    const gpu_attn_choice *c = r->attn ? r->attn : &defaults;
+    return rope->kind == OP_ROPE_KV && attn->kind == OP_ATTN && r->card->copies && r->step->n == 1u && splits(attn) && c->mode != GPU_ATTN_OLD &&
+           c->mode != GPU_ATTN_CHECK && rope->src == attn->src && rope->src_at == attn->src_at && rope->kv_layer == attn->kv_layer &&
+           !gpu_writes_over(r, attn, rope);
 }
 
 /* The old kernel's result and the new one's, f32 both, and their difference; the new one's goes to the op's outputs. */
@@ -166,6 +174,12 @@ ie_status gpu_launch_attn(const gpu_run *r, const ie_op *op, gpu_launches *out, 
                      .n_kv = op->n_kv, .hd = op->hd, .q_stride = q_stride(op), .gated = op->gated, .window = op->window,
                      .parts = (uint32_t)part_room(r->d), .group = op->n_head / op->n_kv,
                      .group_inv = ie_inv(op->n_head / op->n_kv), .scale = op->scale};
+    if (r->lead) {
+        const ie_op *rope = op - 1;
+        a.fresh = a.q + 4u * (uint64_t)op->n_head * q_stride(op);
+        a.q_norm = vec(r, rope->vec), a.k_norm = vec(r, rope->vec2), a.rope = r->rope;
+        a.half = rope->rope_dim / 2u, a.neox = rope->rope_neox, a.eps = rope->eps;
+    }
     ie_status st = heads_check(op, err);
     if (st) return st;
     if (!splits(op) || c->mode == GPU_ATTN_OLD) return add_old(r, op, a, out, err);

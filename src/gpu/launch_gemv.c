@@ -87,14 +87,38 @@ static uint32_t ring_bytes(const ie_mat *m, const ie_abi_gemv *a) { return a->ah
 /* A tile a workgroup: it ends sooner with more waves. */
 static uint32_t stream_waves(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; }
 
+/* Bytes of LDS for one token's x and what the kernel declares; *a: waves, and what ring_fits sets. 0: the matrix is not to be streamed. */
+static uint32_t stream_one(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a) {
+    uint32_t x = ie_nblk(m->cols) * IE_Q8_WORDS * 4u;
+    a->nblk = ie_nblk(m->cols);
+    a->waves = stream_waves(r, m);
+    return ring_fits(r, m, x + STREAM_LDS, a) ? x : 0u;
+}
+
+static bool streams(const gpu_run *r, const ie_op *mm) {
+    ie_abi_gemv a = {0};
+    return mm->kind == OP_MATMUL && gpu_rows(r, mm) == 1u && mm->src_q8 && stream_one(r, &r->w->mat[mm->mat], &a);
+}
+bool gpu_lead_fits(const gpu_run *r, const ie_op *norm, const ie_op *mm) {
+    return norm->kind == OP_RMSNORM && streams(r, mm) && gpu_rows(r, norm) == 1u && norm->q8 == mm->src && norm->n == r->w->mat[mm->mat].cols &&
+           norm->n % IE_BLOCK == 0 && norm->src_at % 4u == 0 && r->w->vec[norm->vec].off % 16u == 0 && norm->dst != norm->src && !gpu_writes_over(r, norm, norm) &&
+           !gpu_writes_over(r, mm, norm);
+}
 /* One token (gemv_stream.c). *done: the matrix is for it. */
-static ie_status add_stream(const gpu_run *r, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
-    uint32_t x = a.nblk * IE_Q8_WORDS * 4u;
-    a.waves = stream_waves(r, m);
-    *done = ring_fits(r, m, x + STREAM_LDS, &a);
+static ie_status add_stream(const gpu_run *r, const ie_op *op, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
+    ie_abi_stream_one s = {.g = a};
+    uint32_t x = stream_one(r, m, &s.g);
+    *done = x != 0;
     if (!*done) return IE_OK;
-    ie_status st = gpu_add(out, names[m->fmt->id].stream[0], a.step, 1, 32u * a.waves, &a, sizeof a, err);
-    if (!st) out->v[out->n - 1u].lds = x + ring_bytes(m, &a);
+    if (r->lead) {
+        const ie_op *norm = op - 1;
+        gpu_run of = *r;
+        of.op = r->op - 1u;
+        s.row = gpu_at(r, norm->src, norm->src_at);
+        s.g.norm = (ie_abi_norm){.w = r->weights + r->w->vec[norm->vec].off, .out = gpu_out(&of, norm, norm->n), .eps = norm->eps};
+    }
+    ie_status st = gpu_add(out, names[m->fmt->id].stream[0], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
+    if (!st) out->v[out->n - 1u].lds = x + ring_bytes(m, &s.g);
     return st;
 }
 
@@ -206,7 +230,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;
     const uint32_t mma_min = c->mma_min ? c->mma_min : r->card->mma_min;
     bool done = false;
-    ie_status st = n == 1u ? add_stream(r, m, a, &done, out, err) : n >= mma_min && !c->nobatch ? add_stream_tokens(r, m, &a, &done, out, err) : IE_OK;
+    ie_status st = n == 1u ? add_stream(r, op, m, a, &done, out, err) : n >= mma_min && !c->nobatch ? add_stream_tokens(r, m, &a, &done, out, err) : IE_OK;
     if (st || done) return st;
     for (uint32_t t = 0; t < n && n > 1u && c->nobatch && !st; t++) st = add_one(r, m, t, a, out, err);
     if (n > 1u && c->nobatch) return st;

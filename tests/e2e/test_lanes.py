@@ -33,6 +33,11 @@ def test_attention(ie, units):
     assert "[       OK ] attn_split" in r.stdout + r.stderr
 
 
+def test_norm_in_a_matrix(ie):
+    r = ie.run("norm_leads", program="tests/test_gpu_mat", timeout=900, env={**LANES, "IE_GPU_TEST": "cuda", "IE_HSACO": str(BUILD / "ie_kernels.ptx")})
+    assert "[       OK ] norm_leads" in r.stdout + r.stderr
+
+
 @pytest.fixture(scope="module")
 def qwen35(tmp_path_factory):
     return maker(tiny_qwen35, tmp_path_factory.mktemp("qwen35"))

@@ -230,6 +230,56 @@ static void norms(void **state) {
     }
 }
 
+/* ---- RMSNorm in the launch of a matrix that takes its result (kernels/gemv_stream.c) ------------------------------------------------ */
+
+/* RMSNorm to Q8 (and floats), two matrices of it: of one token by two launches where the card streams them. */
+static void row_of(const ie_format *f, uint32_t rows, uint32_t cols, bool floats) {
+    const gpu_card *card = gpu_driver_card(dev.drv);
+    const bool streams = card->copies && cols >= 4096u && ie_ntiles(rows) * 4u >= card->units * 3u; /* launch_gemv.c */
+    char what[80];
+    gpu_rig r;
+    uint64_t row_bytes;
+    rig_open(&r, &dev);
+    rig_seed = 11 + rows + cols + f->id;
+    uint8_t *gguf = random_gguf(f, rows, cols, &row_bytes);
+    int32_t mat = rig_mat(&r, f, rows, cols), w = rig_vec(&r, cols);
+    ie_off x = rig_f32(&r, 2u * (cols + 4u)), q8 = rig_q8(&r, cols), z = rig_f32(&r, 2u * cols), y = rig_f32(&r, 2u * rows), y2 = rig_f32(&r, 2u * rows);
+    ie_op op = rig_op;
+    op.kind = OP_RMSNORM, op.vec = w, op.src = x, op.src_ld = cols + 4u, op.src_at = 4, op.q8 = q8, op.n = cols;
+    if (floats) op.dst = z, op.dst_ld = cols;
+    rig_add(&r, op);
+    op = rig_op;
+    op.kind = OP_MATMUL, op.mat = mat, op.src_q8 = true, op.src = q8, op.dst = y, op.dst_ld = rows;
+    rig_add(&r, op);
+    op.dst = y2;
+    rig_add(&r, op);
+    rig_start(&r, (ie_state_desc){0}, (float[]){1}, (float[]){0.5f});
+    rig_fill(&r, mat, gguf, row_bytes);
+    free(gguf);
+    for (uint32_t t = 1; t <= (floats ? 2u : 3u); t++) { /* NaNs among floats have no bits of their own */
+        uint32_t k = t == 2 ? 2 : 1;
+        for (uint32_t i = 0; i < k * (cols + 4u); i++) rig_at(&r, x)[i] = rig_rndf();
+        snprintf(what, sizeof what, "%s, norm before %u x %u, %u tokens", f->name, rows, cols, k);
+        if (t == 3) rig_at(&r, x)[4u + cols / 2u] = INFINITY; /* told of the norm */
+        assert_int_equal(rig_step(&r, &(ie_step){.n = k}, what), t == 3 ? IE_E_NUMERIC : IE_OK);
+        assert_int_equal(r.launches, streams && k == 1 ? 2 : 3);
+    }
+    rig_close(&r);
+}
+
+/* One and several blocks of columns a lane, more squares than loads at once; as many tiles as a workgroup each, and more. */
+static void norm_leads(void **state) {
+    (void)state;
+    static const int formats[] = {IE_F_Q4_0, IE_F_Q4_K, IE_F_Q6_K};
+    for (uint32_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const ie_format *f = &ie_formats[formats[i]];
+        row_of(f, 130, f->blocks == 8 ? 4096 : 4128, i == 0);
+        if (small) continue;
+        row_of(f, 320, 5376, i == 1);
+        if (i == 2) row_of(f, 224, 8704, true);
+    }
+}
+
 /* ---- IE_GEMV_MANY ------------------------------------------------------------------------------------------------------------ */
 
 /* Matrices of formats `ids` times one row, each to its part of a row: of one token by launches of at most four, of two by a launch each. The one
@@ -295,7 +345,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(waves), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(waves), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(norm_leads), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {

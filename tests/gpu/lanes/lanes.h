@@ -76,6 +76,7 @@ IE_INLINE void lanes_store(IE_LDS uint64_t *a, lanes_record r) {
 }
 IE_INLINE void ie_arrive_new(IE_LDS uint64_t *a, uint32_t n) { lanes_store(a, (lanes_record){.left = (int16_t)n, .n = (uint16_t)n}); }
 IE_INLINE void ie_arrive_ready(void) {}
+IE_INLINE void ie_copy_others(void) {}
 IE_INLINE void ie_arrive(IE_LDS uint64_t *a) {
     lanes_record r = lanes_load(a);
     r.left--;
