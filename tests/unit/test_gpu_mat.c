@@ -262,7 +262,7 @@ static void row_of(const ie_format *f, uint32_t rows, uint32_t cols, bool floats
         snprintf(what, sizeof what, "%s, norm before %u x %u, %u tokens", f->name, rows, cols, k);
         if (t == 3) rig_at(&r, x)[4u + cols / 2u] = INFINITY; /* told of the norm */
         assert_int_equal(rig_step(&r, &(ie_step){.n = k}, what), t == 3 ? IE_E_NUMERIC : IE_OK);
-        assert_int_equal(r.launches, streams && k == 1 ? 2 : 3);
+        if (card->copies) assert_int_equal(r.launches, streams && k == 1 ? 2 : 3); /* others may take both matrices by one */
     }
     rig_close(&r);
 }
