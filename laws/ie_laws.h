@@ -130,13 +130,16 @@ static inline int law_wave_sums(const uint32_t *w) { /* w: 256 words */
     ie_tree(top, 8u);
     return top[0] == sum;
 }
-/* A launch has a workgroup for each group of work, is never of 253 .. 256 workgroups nor of 2017 .. 2048 waves, and otherwise not padded; padding is at most
- * 40 waves. */
+/* A launch has a workgroup for each group of work, is never of 253 .. 256 workgroups nor of 2017 .. 2048 waves, and has not one more
+ * than that takes. */
+static inline int law_grid_slow(uint32_t groups, uint32_t waves) {
+    return (groups >= 253u && groups <= 256u) || (groups * waves > 2016u && groups * waves <= 2048u);
+}
 static inline int law_grid_pad(uint32_t groups, uint32_t waves) {
     if (groups > 0x1000000u || waves == 0u || waves > IE_WG_WAVES) return LAW_OUT;
-    uint32_t n = ie_grid_pad(groups, waves), all = groups * waves, slow = (groups >= 253u && groups <= 256u) || (all > 2016u && all <= 2048u);
-    if (n < groups || (n >= 253u && n <= 256u) || (n * waves > 2016u && n * waves <= 2048u)) return LAW_BROKEN;
-    return slow ? n != groups && (n - groups) * waves <= 40u : n == groups;
+    uint32_t n = ie_grid_pad(groups, waves);
+    if (!law_grid_slow(groups, waves)) return n == groups;
+    return n > groups && !law_grid_slow(n, waves) && law_grid_slow(n - 1u, waves);
 }
 /* Numbers that results, files and kernels rest on: frozen. */
 #define LAW_CONSTANTS 18u
@@ -187,15 +190,18 @@ static inline int law_wave_cover(uint32_t nseg, uint32_t waves, uint32_t s) {
         if (v < waves && ie_wave_seg(nseg, v, waves) <= s && s < ie_wave_seg(nseg, v + 1u, waves)) count++;
     return count == 1u && ie_wave_seg(nseg, 0u, waves) == 0u && ie_wave_seg(nseg, waves, waves) == nseg;
 }
-/* With ie_tile_waves' waves each part of a row has at least half of the blocks that any other has, or all of them; and these are waves that ie_wave_seg takes. */
+/* With ie_tile_waves' waves each part of a row has at least half of the blocks that any other has; these are waves that ie_wave_seg takes; and no more could be: they are
+ * `most`, or as many as segments, or the last segment has less than half of a unit. */
 static inline int law_wave_even(uint32_t nblk, uint32_t four, uint32_t part, uint32_t other) {
     if (nblk == 0u || nblk > IE_MAX_K / IE_BLOCK || four > 1u) return LAW_OUT;
     uint32_t waves = ie_tile_waves(nblk, four ? 4u : 8u), nseg = ie_nseg(nblk);
+    if (waves == 0u || waves > (four ? 4u : 8u)) return LAW_BROKEN;
+    if (waves < (four ? 4u : 8u) && waves != nseg && (waves + 1u != nseg || nblk - ie_seg_begin(waves, nblk) >= 4u)) return LAW_BROKEN;
     if (part >= waves || other >= waves) return LAW_OUT;
     if (waves != 4u && waves != 8u && waves != nseg && waves + 1u != nseg) return LAW_BROKEN;
     uint32_t b = ie_seg_begin(ie_wave_seg(nseg, part, waves), nblk), e = ie_seg_begin(ie_wave_seg(nseg, part + 1u, waves), nblk);
     uint32_t b2 = ie_seg_begin(ie_wave_seg(nseg, other, waves), nblk), e2 = ie_seg_begin(ie_wave_seg(nseg, other + 1u, waves), nblk);
-    return waves <= (four ? 4u : 8u) && b < e && 2u * (e - b) >= e2 - b2;
+    return b < e && 2u * (e - b) >= e2 - b2;
 }
 /* Every (tile, part) belongs to exactly one wave of one workgroup of the launch, padding included; without padding no workgroup
  * is without a tile. */

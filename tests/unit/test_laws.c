@@ -88,7 +88,7 @@
     X(tree, (v + 1, v[0]), 32, 5)                                                                                      \
     X(butterfly, (v + 1, v[0]), 32, 31)                                                                                \
     X(wave_sums, (v + 1), 256, 0)                                                                                      \
-    X(grid_pad, (v[2] ? v[0] % 600u : v[0], v[1] + 1u), 0, 0x1000000, 7, 1)                                            \
+    X(grid_pad, (v[2] == 0u ? v[0] : v[2] == 1u ? 245u + v[0] % 20u : 2000u / (v[1] + 1u) + v[0] % 64u, v[1] + 1u), 0, 0x1000000, 7, 2)\
     X(constants, (v[0]), 0, LAW_CONSTANTS - 1u)                                                                        \
     X(seg_exact, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS + 1u)                                                              \
     X(seg_order, (v[0], v[1]), 0, NBLK, IE_MAX_SEGS - 1u)                                                              \
