@@ -132,7 +132,7 @@ static inline int law_wave_sums(const uint32_t *w) { /* w: 256 words */
 }
 /* A launch has a workgroup for each group of work, is never of 253 .. 256 workgroups nor of 2017 .. 2048 waves, and has not one more
  * than that takes. */
-static inline int law_grid_slow(uint32_t groups, uint32_t waves) {
+static inline uint32_t law_grid_slow(uint32_t groups, uint32_t waves) {
     return (groups >= 253u && groups <= 256u) || (groups * waves > 2016u && groups * waves <= 2048u);
 }
 static inline int law_grid_pad(uint32_t groups, uint32_t waves) {
