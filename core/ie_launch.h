@@ -100,15 +100,25 @@ static inline uint32_t ie_rest_seg(uint32_t n, uint32_t part, uint32_t lg) { ret
     ensures \result == (at + 1 == n ? 0 : at + 1); */
 static inline uint32_t ie_ring_next(uint32_t at, uint32_t n) { return at + 1u == n ? 0u : at + 1u; }
 
-/* Blocks of nt (8 or 16) tokens in LDS (kernels/gemv_stream_t.c): groups of 8 tokens, IE_STREAM_X words each: 8 words of values of
- * each token, then three planes of a word each. The first word of token t's group of block b; the token's number in it. */
-#define IE_STREAM_X 88u
-/*@ requires b <= IE_MAX_K / 32 && t < 16 && (nt == 8 || nt == 16);
+/* Blocks of nt (8 or 16) tokens in LDS (kernels/gemv_stream_t.c): of two blocks 2 k, 2 k + 1 and 8 tokens first the values, then `planes`
+ * planes of a word each. The first word of that of block b and token t; in it: word e of the values; the word of plane p. */
+/*@ requires planes <= 3;
     assigns \nothing;
-    ensures \result == (b * (nt / 8) + t / 8) * 88; */
-static inline uint32_t ie_stream_group(uint32_t b, uint32_t t, uint32_t nt) { return (b * (nt / 8u) + t / 8u) * IE_STREAM_X; }
-/*@ assigns \nothing;
-    ensures \result == t % 8; */
-static inline uint32_t ie_stream_token(uint32_t t) { return t % 8u; }
+    ensures \result == 128 + 16 * planes; */
+static inline uint32_t ie_stream_words(uint32_t planes) { return 128u + 16u * planes; }
+/*@ requires b <= IE_MAX_K / 32 + 1 && t < 16 && (nt == 8 || nt == 16) && planes <= 3;
+    assigns \nothing;
+    ensures \result == (b / 2 * (nt / 8) + t / 8) * (128 + 16 * planes); */
+static inline uint32_t ie_stream_group(uint32_t b, uint32_t t, uint32_t nt, uint32_t planes) {
+    return (b / 2u * (nt / 8u) + t / 8u) * ie_stream_words(planes);
+}
+/*@ requires e < 8;
+    assigns \nothing;
+    ensures \result == t % 8 * 16 + e % 4 * 4 + b % 2 * 2 + e / 4; */
+static inline uint32_t ie_stream_value(uint32_t b, uint32_t t, uint32_t e) { return t % 8u * 16u + e % 4u * 4u + b % 2u * 2u + e / 4u; }
+/*@ requires p < 3;
+    assigns \nothing;
+    ensures \result == 128 + p * 16 + t % 8 / 2 * 4 + b % 2 * 2 + t % 2; */
+static inline uint32_t ie_stream_plane(uint32_t b, uint32_t t, uint32_t p) { return 128u + p * 16u + t % 8u / 2u * 4u + b % 2u * 2u + t % 2u; }
 
 #endif

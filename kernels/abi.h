@@ -77,12 +77,11 @@ typedef struct {
 
 /* gemv_stream_t.c */
 typedef struct {
-    ie_abi_gemv g;
-    IE_PTR(float) sums;     /* of shared tiles: [tile][segment][token of 8 or 16][32] */
+    ie_abi_gemv g; /* waves: all of a workgroup's; ahead: units of a wave's ring */
+    IE_PTR(uint32_t) sums;  /* of shared tiles: [tile][segment][tokens / 4][lane][4] */
     IE_PTR(uint32_t) count; /* their segments that are there; zero between launches */
     uint32_t rest;          /* the last tiles of the matrix, which are shared */
-    uint32_t parts_log;        /* 2^parts_log workgroups share one, rest times that is at most the grid; 0 where rest is 0 */
-    uint32_t bufs, bufs_log;   /* of a tile's sums in LDS: 1 or 2 */
+    uint32_t parts_log;     /* 2^parts_log workgroups share one, rest times that is at most the grid; 0 where rest is 0 */
 } ie_abi_stream;
 
 typedef struct {

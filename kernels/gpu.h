@@ -266,6 +266,7 @@ IE_INLINE uint32_t ie_lds_add(IE_LDS uint32_t *p, uint32_t v) {
 /* ---- memory: 16 bytes a lane, aligned to 16 -------------------------------------------------------------------------------- */
 
 #define ie_load16(p) (*(IE_GLOBAL const ie_u4 *)(p))
+#define ie_store16(p, v) (*(IE_GLOBAL ie_u4 *)(p) = (v))
 #define ie_lds16(p) (*(const IE_LDS ie_u4 *)(p))
 #define ie_lds8(p) (*(const IE_LDS ie_f2 *)(p)) /* aligned to 8 */
 #define ie_lds_put16(p, v) (*(IE_LDS ie_u4 *)(p) = (v))
@@ -347,6 +348,17 @@ IE_INLINE int32_t ie_dot4(uint32_t u, uint32_t s, int32_t acc) {
     int32_t r;
     __asm__("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(u), "r"(s), "r"(acc));
     return r;
+#endif
+}
+
+/* (x & m) ^ s for constants: one instruction of NVIDIA's, with one of them in a register. */
+IE_INLINE uint32_t ie_and_xor(uint32_t x, uint32_t m, uint32_t s) {
+#if defined(__NVPTX__)
+    uint32_t r;
+    __asm__("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(r) : "r"(x), "r"(m), "r"(s));
+    return r;
+#else
+    return (x & m) ^ s;
 #endif
 }
 

@@ -149,7 +149,7 @@ static inline int law_constants(uint32_t i) {
         {IE_DECODE_T, 16u},  {IE_PAGE, 32u},     {IE_FOLD_PAGES, 8u}, {IE_MAX_SEGS, 16u},      {IE_Q8_NHI, 12u},
         {IE_LOG_SLOTS, 32u}, {IE_PLAN_UNIT, 256u}, {IE_PLAN_MAX_BUFS, 65536u},
         {IE_LOG_TAPS, 4u},   {IE_WG_WAVES, 8u},  {IE_GPU_UNIT, 8u},
-        {IE_STREAM_WAVES, 16u}, {IE_STREAM_X, 88u}};
+        {IE_STREAM_WAVES, 16u}};
     if (i >= LAW_CONSTANTS) return LAW_OUT;
     return is[i][0] == is[i][1];
 }
@@ -232,10 +232,10 @@ static inline int law_wave_turn(uint32_t waves, uint32_t i, uint32_t d) {
     uint32_t a = ie_wave_turn(i, waves), b = ie_wave_turn(i + d, waves);
     return a < waves && b < waves && (a == b) == (d == 0u);
 }
-/* Shared tiles: every segment s of tile `tile` of `rest` is exactly one wave's of one of the tile's 2^lg workgroups; no other
+/* Shared tiles: every segment s of tile `tile` of `rest` is in exactly one part, that of one of the tile's 2^lg workgroups; no other
  * workgroup has the tile; no part is empty, none has two segments more than another. */
-static inline int law_rest_cover(uint32_t rest, uint32_t lg, uint32_t n, uint32_t waves, uint32_t wg, uint32_t s) {
-    if (rest > 65536u || lg > 4u || n > IE_MAX_SEGS || n < 1u << lg || (waves != 8u && waves != 16u) || wg >= rest << lg || s >= n) return LAW_OUT;
+static inline int law_rest_cover(uint32_t rest, uint32_t lg, uint32_t n, uint32_t wg, uint32_t s) {
+    if (rest > 65536u || lg > 4u || n > IE_MAX_SEGS || n < 1u << lg || wg >= rest << lg || s >= n) return LAW_OUT;
     uint32_t tile = ie_rest_tile(wg, lg), part = ie_rest_part(wg, lg), parts = 1u << lg, count = 0u;
     if (tile >= rest || part >= parts || tile * parts + part != wg) return LAW_BROKEN;
     if (ie_rest_seg(n, 0u, lg) != 0u || ie_rest_seg(n, parts, lg) != n) return LAW_BROKEN;
@@ -243,22 +243,21 @@ static inline int law_rest_cover(uint32_t rest, uint32_t lg, uint32_t n, uint32_
         if (k >= parts) break;
         uint32_t b = ie_rest_seg(n, k, lg), e = ie_rest_seg(n, k + 1u, lg);
         if (e - b != n / parts && e - b != n / parts + 1u) return LAW_BROKEN;
-        if (s < b || s >= e) continue;
-        for (uint32_t v = 0u; v < 16u; v++)
-            if (v < waves && b + ie_stream_seg(e - b, v, waves) <= s && s < b + ie_stream_seg(e - b, v + 1u, waves)) count++;
+        count += s >= b && s < e;
     }
     return count == 1u;
 }
-/* Tokens in LDS: the words of a token's values, and its word of each plane, are no other's and lie within nblk blocks, which have no
- * gaps. */
+/* Tokens in LDS: word e of the values (e < 8) or of plane e - 8 of a block and a token is no other's; all lie inside. te: token and e * 16. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
-static inline int law_stream_x(uint32_t nblk, uint32_t nt, uint32_t b, uint32_t t, uint32_t b2, uint32_t t2) {
-    if (nblk > IE_MAX_K / IE_BLOCK || (nt != 8u && nt != 16u) || b >= nblk || b2 >= nblk || t >= nt || t2 >= nt) return LAW_OUT;
-    uint32_t g = ie_stream_group(b, t, nt), g2 = ie_stream_group(b2, t2, nt), i = ie_stream_token(t), i2 = ie_stream_token(t2);
-    uint32_t same = b == b2 && t / 8u == t2 / 8u, all = ie_stream_group(nblk, 0u, nt);
-    if (all != nblk * (nt == 8u ? 1u : 2u) * 88u || g >= all) return LAW_BROKEN;
-    if (i >= 8u || 8u * i + 8u > 64u || 64u + 2u * 8u + i >= IE_STREAM_X || (b == b2 && t == t2) != (g == g2 && i == i2)) return LAW_BROKEN;
-    return g + IE_STREAM_X <= all && (same ? g == g2 : g + IE_STREAM_X <= g2 || g2 + IE_STREAM_X <= g);
+static inline int law_stream_x(uint32_t nblk, uint32_t nt, uint32_t planes, uint32_t b, uint32_t te, uint32_t b2, uint32_t te2) {
+    uint32_t t = te % 16u, e = te / 16u, t2 = te2 % 16u, e2 = te2 / 16u;
+    if (nblk > IE_MAX_K / IE_BLOCK || (nt != 8u && nt != 16u) || planes < 1u || planes > 3u || b >= nblk || b2 >= nblk) return LAW_OUT;
+    if (t >= nt || t2 >= nt || e >= 8u + planes || e2 >= 8u + planes) return LAW_OUT;
+    uint32_t w = e < 8u ? ie_stream_value(b, t, e) : ie_stream_plane(b, t, e - 8u), w2 = e2 < 8u ? ie_stream_value(b2, t2, e2) : ie_stream_plane(b2, t2, e2 - 8u);
+    uint32_t g = ie_stream_group(b, t, nt, planes), g2 = ie_stream_group(b2, t2, nt, planes), all = ie_stream_group(nblk + 1u, 0u, nt, planes);
+    uint32_t words = ie_stream_words(planes), same = b == b2 && te == te2;
+    if (w >= words || w2 >= words || g % words != 0u || g + words > all) return LAW_BROKEN;
+    return (g + w == g2 + w2) == (same != 0u);
 }
 /* A ring of n places, gone round: after `at` comes the next number mod n. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */

@@ -93,8 +93,8 @@ P(seg_cover, ANY, ANY)
 P(wave_cover, ANY, ANY, ANY)
 P(wave_even, ANY, ANY, ANY, ANY)
 P(stream_units, ANY, ANY, ANY)
-P(rest_cover, ANY, ANY, ANY, ANY, ANY, ANY)
-P(stream_x, ANY, ANY, ANY, ANY, ANY, ANY)
+P(rest_cover, ANY, ANY, ANY, ANY, ANY)
+P(stream_x, ANY, ANY, ANY, ANY, ANY, ANY, ANY)
 PW(batch, 10, w, ANY, ANY, ANY)
 /* Pairs; WP proves the contract of ie_plan_check for any number. */
 void prove_plan_check(void) {

@@ -9,6 +9,7 @@
 #define STREAM_RING 8u  /* units, at most */
 #define STREAM_LDS 6144u /* what the kernel declares, and what the card keeps for itself of a workgroup's */
 #define STREAM_TOKENS_LDS 3072u
+#define STREAM_PLACES 64u /* units in the rings of a kernel of several tokens, at most */
 
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
@@ -73,17 +74,27 @@ static ie_status add_one(const gpu_run *r, const ie_mat *m, uint32_t t, ie_abi_g
     return add_gemv(r, m, group, a, out, err);
 }
 
+/* Whether a card streams the matrix: it has to, or rows and tiles are many enough. */
+static bool streams(const gpu_run *r, const ie_mat *m) {
+    uint32_t tiles = ie_ntiles(m->rows);
+    bool long_rows = ie_gpu_units(ie_nblk(m->cols)) >= IE_MAX_SEGS && tiles * 4u >= r->card->units * 3u;
+    return r->card->copies && m->fmt->dot != IE_FLOAT && (long_rows || m->bytes >= STREAM_BYTES);
+}
+static uint32_t stream_groups(const gpu_run *r, const ie_mat *m) {
+    uint32_t tiles = ie_ntiles(m->rows);
+    return tiles < r->card->units ? tiles : r->card->units;
+}
+static uint32_t place_bytes(const ie_mat *m) { return 4u * ie_gpu_place_words(gpu_format_of(m->fmt)); }
 /* LDS for rings of units as long as there is room; false: for not even one each, or the matrix is too small to stream. */
 static bool ring_fits(const gpu_run *r, const ie_mat *m, uint32_t fixed, ie_abi_gemv *a) {
-    uint32_t tiles = ie_ntiles(m->rows), ring = a->waves * 4u * ie_gpu_place_words(gpu_format_of(m->fmt));
-    bool long_rows = ie_gpu_units(a->nblk) >= IE_MAX_SEGS && tiles * 4u >= r->card->units * 3u;
-    if (!r->card->copies || m->fmt->dot == IE_FLOAT || (!long_rows && m->bytes < STREAM_BYTES) || fixed + ring > r->card->lds_per_group) return false;
+    uint32_t ring = a->waves * place_bytes(m);
+    if (!streams(r, m) || fixed + ring > r->card->lds_per_group) return false;
     a->ahead = (r->card->lds_per_group - fixed) / ring;
     if (a->ahead > STREAM_RING) a->ahead = STREAM_RING;
-    a->step = tiles < r->card->units ? tiles : r->card->units;
+    a->step = stream_groups(r, m);
     return true;
 }
-static uint32_t ring_bytes(const ie_mat *m, const ie_abi_gemv *a) { return a->ahead * a->waves * 4u * ie_gpu_place_words(gpu_format_of(m->fmt)); }
+static uint32_t ring_bytes(const ie_mat *m, const ie_abi_gemv *a) { return a->ahead * a->waves * place_bytes(m); }
 /* A tile a workgroup: it ends sooner with more waves. */
 static uint32_t stream_waves(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; }
 
@@ -132,18 +143,40 @@ static void share_rest(const gpu_run *r, uint32_t tiles, uint32_t tokens, ie_abi
     s->count = r->scratch + GPU_REST_COUNT, s->sums = r->scratch + GPU_REST_SUMS;
 }
 
-/* 2 to 16 tokens (gemv_stream_t.c). */
+/* Waves and rings of a workgroup of 8 or 16 tokens: as many as may be with two units each; or with one, rather than few. False: LDS has no room for
+ * them, or the matrix is too small to stream. */
+static bool stream_tokens_fit(const gpu_run *r, const ie_mat *m, uint32_t tokens, ie_abi_stream *s, uint32_t *lds) {
+    static const uint32_t planes[] = {[IE_DOT] = 1, [IE_DOT_MIN] = 2, [IE_DOT2] = 1, [IE_DOT2_MIN] = 3, [IE_FLOAT] = 1};
+    static const struct {
+        uint32_t work, deep;
+    } ways[] = {{13, 2}, {11, 2}, {9, 2}, {13, 1}, {11, 1}, {9, 1}, {7, 1}};
+    const uint32_t x = 4u * ie_stream_group(ie_nblk(m->cols) + 1u, 0u, tokens, planes[m->fmt->dot]), slot = tokens * 128u, all = r->card->lds_per_group;
+    for (uint32_t i = 0; streams(r, m) && i < sizeof ways / sizeof *ways; i++) {
+        uint32_t work = ways[i].work, fixed = STREAM_TOKENS_LDS + x + work * slot, places = fixed < all ? (all - fixed) / place_bytes(m) : 0u;
+        if (places > STREAM_PLACES) places = STREAM_PLACES;
+        if (places < ways[i].deep * work) continue;
+        s->g.waves = work + 2u, s->g.ahead = places / work, s->g.step = stream_groups(r, m);
+        *lds = x + work * (slot + s->g.ahead * place_bytes(m));
+        return true;
+    }
+    return false;
+}
+/* 2 to 16 tokens (gemv_stream_t.c); more than 8 whose rows leave no room for a ring beside them as two launches. */
 static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_abi_gemv *a, bool *done, gpu_launches *out, ie_error *err) {
-    bool more = a->n > 8u;
-    uint32_t tokens = more ? 16u : 8u, x = 4u * ie_stream_group(a->nblk, 0u, tokens);
-    ie_abi_stream s = {.g = *a, .bufs = more ? 1u : 2u, .bufs_log = more ? 0u : 1u};
-    uint32_t sums = s.bufs * IE_MAX_SEGS * tokens * 128u;
-    s.g.waves = stream_waves(r, m);
-    *done = ring_fits(r, m, x + sums + STREAM_TOKENS_LDS, &s.g);
+    ie_abi_stream s = {.g = *a};
+    uint32_t lds, tokens = a->n > 8u ? 16u : 8u;
+    *done = stream_tokens_fit(r, m, tokens, &s, &lds);
+    if (!*done && tokens == 16u) *done = stream_tokens_fit(r, m, tokens = 8u, &s, &lds);
     if (!*done) return IE_OK;
     share_rest(r, ie_ntiles(m->rows), tokens, &s);
-    ie_status st = gpu_add(out, names[m->fmt->id].stream[more ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
-    if (!st) out->v[out->n - 1u].lds = x + sums + ring_bytes(m, &s.g);
+    ie_status st = IE_OK;
+    for (uint32_t n = a->n; n && !st; n -= s.g.n) {
+        s.g.n = n < tokens ? n : tokens;
+        st = gpu_add(out, names[m->fmt->id].stream[tokens == 16u ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
+        if (!st) out->v[out->n - 1u].lds = lds;
+        s.g.x += 4ull * tokens * IE_Q8_WORDS, s.g.y += 4ull * tokens * s.g.y_ld;
+        if (s.g.res) s.g.res += 4ull * tokens * s.g.y_ld;
+    }
     return st;
 }
 
