@@ -75,7 +75,7 @@ static ie_status add_one(const gpu_run *r, const ie_mat *m, uint32_t t, ie_abi_g
 }
 
 /* Whether a card streams the matrix: it has to, or rows and tiles are many enough. */
-static bool streams(const gpu_run *r, const ie_mat *m) {
+static bool mat_streams(const gpu_run *r, const ie_mat *m) {
     uint32_t tiles = ie_ntiles(m->rows);
     bool long_rows = ie_gpu_units(ie_nblk(m->cols)) >= IE_MAX_SEGS && tiles * 4u >= r->card->units * 3u;
     return r->card->copies && m->fmt->dot != IE_FLOAT && (long_rows || m->bytes >= STREAM_BYTES);
@@ -88,7 +88,7 @@ static uint32_t place_bytes(const ie_mat *m) { return 4u * ie_gpu_place_words(gp
 /* LDS for rings of units as long as there is room; false: for not even one each, or the matrix is too small to stream. */
 static bool ring_fits(const gpu_run *r, const ie_mat *m, uint32_t fixed, ie_abi_gemv *a) {
     uint32_t ring = a->waves * place_bytes(m);
-    if (!streams(r, m) || fixed + ring > r->card->lds_per_group) return false;
+    if (!mat_streams(r, m) || fixed + ring > r->card->lds_per_group) return false;
     a->ahead = (r->card->lds_per_group - fixed) / ring;
     if (a->ahead > STREAM_RING) a->ahead = STREAM_RING;
     a->step = stream_groups(r, m);
@@ -151,7 +151,7 @@ static bool stream_tokens_fit(const gpu_run *r, const ie_mat *m, uint32_t tokens
         uint32_t work, deep;
     } ways[] = {{13, 2}, {11, 2}, {9, 2}, {13, 1}, {11, 1}, {9, 1}, {7, 1}};
     const uint32_t x = 4u * ie_stream_group(ie_nblk(m->cols) + 1u, 0u, tokens, planes[m->fmt->dot]), slot = tokens * 128u, all = r->card->lds_per_group;
-    for (uint32_t i = 0; streams(r, m) && i < sizeof ways / sizeof *ways; i++) {
+    for (uint32_t i = 0; mat_streams(r, m) && i < sizeof ways / sizeof *ways; i++) {
         uint32_t work = ways[i].work, fixed = STREAM_TOKENS_LDS + x + work * slot, places = fixed < all ? (all - fixed) / place_bytes(m) : 0u;
         if (places > STREAM_PLACES) places = STREAM_PLACES;
         if (places < ways[i].deep * work) continue;
@@ -161,22 +161,15 @@ static bool stream_tokens_fit(const gpu_run *r, const ie_mat *m, uint32_t tokens
     }
     return false;
 }
-/* 2 to 16 tokens (gemv_stream_t.c); more than 8 whose rows leave no room for a ring beside them as two launches. */
+/* 2 to 16 tokens (gemv_stream_t.c). */
 static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_abi_gemv *a, bool *done, gpu_launches *out, ie_error *err) {
     ie_abi_stream s = {.g = *a};
     uint32_t lds, tokens = a->n > 8u ? 16u : 8u;
     *done = stream_tokens_fit(r, m, tokens, &s, &lds);
-    if (!*done && tokens == 16u) *done = stream_tokens_fit(r, m, tokens = 8u, &s, &lds);
     if (!*done) return IE_OK;
     share_rest(r, ie_ntiles(m->rows), tokens, &s);
-    ie_status st = IE_OK;
-    for (uint32_t n = a->n; n && !st; n -= s.g.n) {
-        s.g.n = n < tokens ? n : tokens;
-        st = gpu_add(out, names[m->fmt->id].stream[tokens == 16u ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
-        if (!st) out->v[out->n - 1u].lds = lds;
-        s.g.x += 4ull * tokens * IE_Q8_WORDS, s.g.y += 4ull * tokens * s.g.y_ld;
-        if (s.g.res) s.g.res += 4ull * tokens * s.g.y_ld;
-    }
+    ie_status st = gpu_add(out, names[m->fmt->id].stream[tokens == 16u ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
+    if (!st) out->v[out->n - 1u].lds = lds;
     return st;
 }
 
