@@ -94,13 +94,11 @@ IE_UNROLL
 }
 
 IE_VEC void ie_gemv(ie_format_id f, uint32_t nt, const ie_mm_args *a, uint32_t row0, uint32_t row1) {
-    uint32_t row = row0;
-    if (row % IE_TILE_ROWS && row < row1) {
-        ie_gemv_rows(f, IE_GEMV_HALF, nt, a, row);
-        row += IE_MM_ROWS;
+    for (uint32_t row = row0, n; row < row1; row += n) { /* half a tile at either end; each form stands once, they are long */
+        n = row % IE_TILE_ROWS || row + IE_MM_ROWS >= row1 ? IE_MM_ROWS : IE_TILE_ROWS;
+        if (n == IE_TILE_ROWS) ie_gemv_rows(f, IE_GEMV_V, nt, a, row);
+        else ie_gemv_rows(f, IE_GEMV_HALF, nt, a, row);
     }
-    for (; row + IE_MM_ROWS < row1; row += IE_TILE_ROWS) ie_gemv_rows(f, IE_GEMV_V, nt, a, row);
-    if (row < row1) ie_gemv_rows(f, IE_GEMV_HALF, nt, a, row);
 }
 
 #define IE_GEMV(F) \
