@@ -148,7 +148,7 @@ IE_INLINE IE_GLOBAL float *part_at(const ie_abi_attn *a, uint32_t t, uint32_t he
             for (uint32_t j_ = 0u; j_ < 8u; j_++) q_[j_] = c_ * 8u + j_ < (head_dim) ? (query)[c_ * 8u + j_] : 0.0f;         \
             DOT8(acc_, q_, k_);                                                                                              \
         }                                                                                                                    \
-        result = ((acc_[0] + acc_[4]) + (acc_[2] + acc_[6])) + ((acc_[1] + acc_[5]) + (acc_[3] + acc_[7]));                  \
+        result = IE_TREE8(acc_);                                                                                           \
     } while (0)
 
 /* Writes 32 dimensions of a query's result, slice s, from their sum and the sum of weights; d = 32 s + lane. */

@@ -164,7 +164,7 @@ IE_INLINE void flow_scores(const ie_abi_attn *a, const flow *w, const flow_lds *
 #pragma unroll
         for (uint32_t h = 0u; h < HG; h++) {
             if (h0 + h >= w->n) break;
-            float s = ((acc[h][0] + acc[h][4]) + (acc[h][2] + acc[h][6])) + ((acc[h][1] + acc[h][5]) + (acc[h][3] + acc[h][7]));
+            float s = IE_TREE8(acc[h]);
             s = w->seen && lane >= w->lo && lane < w->hi ? s * a->scale : -__builtin_inff();
             float top = ie_wave_max(s);
             l->f[h0 + h].e[wave][lane] = s;

@@ -10,7 +10,7 @@
  *
  * Operands: as gemv.c. Launch: 256 or 512 lanes, x = any number of workgroups up to the tiles; LDS beyond the static: the Q8 blocks of x (64 bytes each), then
  * the waves' rings. Bytes moved: each weight once, x (as floats where it is made) once a workgroup. */
-#include "q8.h"
+#include "norm.h"
 
 #if IE_COPIES
 #define RING_MAX 8u /* units */
@@ -110,32 +110,14 @@ IE_INLINE void eight_put(const ie_abi_stream_one *o, const eight *e, float r, ui
         if (tell && out->y) out->y[b * IE_BLOCK + part * 8u + i] = y[i];
     if (tell && bad) ie_atomic_max(&out->batch->bad, out->bad);
 }
-#define SUM_LOADS 20u
-/* Sum of squares in the order of rows.c: lanes below 256 have a partial sum each. sums: 8 floats; ends with a barrier. */
-IE_INLINE float row_squares(IE_GLOBAL const float *row, uint32_t n, IE_LDS float *sums) {
-    uint32_t wave = ie_wave();
-    if (wave < 8u) {
-        float p = 0.0f;
-#pragma unroll 1
-        for (uint32_t i = ie_tid(); i < n; i += SUM_LOADS * 256u) {
-            float v[SUM_LOADS]; /* the zeros beyond the row change nothing */
-#pragma unroll
-            for (uint32_t k = 0; k < SUM_LOADS; k++) v[k] = i + 256u * k < n ? row[i + 256u * k] : 0.0f;
-#pragma unroll
-            for (uint32_t k = 0; k < SUM_LOADS; k++) p = ie_fma(v[k], v[k], p);
-        }
-        p = ie_wave_tree(p);
-        if (ie_lane() == 0u) sums[wave] = p;
-    }
-    ie_barrier();
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
 /* x := Q8 of the norm of o->row. e: the norm's weights of the lane's first block are there. Ends with a barrier. */
 IE_INLINE void row_norm(const ie_abi_stream_one *o, eight *e, IE_LDS uint32_t *x, IE_LDS float *sums) {
     const uint32_t nblk = o->g.nblk, n = nblk * IE_BLOCK, tell = ie_wg_x() + 1u == o->g.step;
     uint32_t b = ie_tid() / 4u;
     eight_load(o->row, b, nblk, e->x);
-    float mean = row_squares(o->row, n, sums) / (float)n, r = ie_div(1.0f, ie_sqrt(mean + o->g.norm.eps));
+    if (ie_wave() < 8u) row_squares(o->row, n, ie_wave(), 20u, sums);
+    ie_barrier();
+    float r = squares_factor(sums, n, o->g.norm.eps);
 #pragma unroll 1
     for (uint32_t b0 = ie_wave() * 8u; b0 < nblk; b0 += o->g.waves * 8u) {
         b = b0 + ie_lane() / 4u;

@@ -232,6 +232,8 @@ IE_INLINE float ie_wave_tree(float x) {
     x += ie_xorf(x, 1);
     return ie_uniformf(x);
 }
+/* The halving tree over eight values. */
+#define IE_TREE8(a) ((((a)[0] + (a)[4]) + ((a)[2] + (a)[6])) + (((a)[1] + (a)[5]) + ((a)[3] + (a)[7])))
 IE_INLINE uint32_t ie_larger_(uint32_t a, uint32_t b) { return a > b ? a : b; }
 IE_INLINE uint32_t ie_wave_maxu(uint32_t x) {
     x = ie_larger_(x, ie_xor(x, 16));

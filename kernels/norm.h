@@ -4,26 +4,31 @@
 
 #include "q8.h"
 
-/* Sum of squares of a row, in all lanes. */
-IE_INLINE float sum256(IE_GLOBAL const float *x, uint32_t n, uint32_t wave, IE_LDS float *sums) {
+/* A wave's part of a row's sum of squares, to sums[wave]; wave is one of the first eight. LOADS are in flight, at most 32. */
+IE_INLINE void row_squares(IE_GLOBAL const float *x, uint32_t n, uint32_t wave, const uint32_t LOADS, IE_LDS float *sums) {
     float p = 0.0f;
-    for (uint32_t i = wave * 32u + ie_lane(); i < n; i += 16u * 256u) { /* sixteen loads in flight; the zeros beyond the row change nothing */
-        float v[16];
+#pragma unroll 1
+    for (uint32_t i = wave * 32u + ie_lane(); i < n; i += LOADS * 256u) {
+        float v[32]; /* the zeros beyond the row change nothing */
 #pragma unroll
-        for (uint32_t k = 0; k < 16u; k++) v[k] = i + 256u * k < n ? x[i + 256u * k] : 0.0f;
+        for (uint32_t k = 0; k < LOADS; k++) v[k] = i + 256u * k < n ? x[i + 256u * k] : 0.0f;
 #pragma unroll
-        for (uint32_t k = 0; k < 16u; k++) p = ie_fma(v[k], v[k], p);
+        for (uint32_t k = 0; k < LOADS; k++) p = ie_fma(v[k], v[k], p);
     }
     p = ie_wave_tree(p);
     if (ie_lane() == 0u) sums[wave] = p;
-    ie_barrier();
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-/* What the row's elements are multiplied by before the weights; sums: 8 floats. */
-IE_INLINE float norm_factor(IE_GLOBAL const float *x, uint32_t n, float eps, uint32_t wave, IE_LDS float *sums) {
-    float mean = sum256(x, n, wave, sums) / (float)n;
+/* After a barrier: what the row's elements are multiplied by before the weights. */
+IE_INLINE float squares_factor(const IE_LDS float *sums, uint32_t n, float eps) {
+    float mean = IE_TREE8(sums) / (float)n;
     return ie_div(1.0f, ie_sqrt(mean + eps));
+}
+/* Both, by a workgroup of eight waves; sums: 8 floats. */
+IE_INLINE float norm_factor(IE_GLOBAL const float *x, uint32_t n, float eps, uint32_t wave, IE_LDS float *sums) {
+    row_squares(x, n, wave, 16u, sums);
+    ie_barrier();
+    return squares_factor(sums, n, eps);
 }
 
 /* Workgroups of a launch have each written a part of row x; who ends last normalises it. By all lanes of all workgroups, 256 each;

@@ -134,7 +134,7 @@ IE_KERNEL(256) ie_argmax(ie_abi_argmax a) {
     ie_barrier();
     IE_GLOBAL ie_abi_best *part = a.part + (uint64_t)row * a.shares;
     if (ie_tid() == 0u) {
-        float sum = ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+        float sum = IE_TREE8(sums);
         part[ie_wg_x()].v = v, part[ie_wg_x()].p = sum, part[ie_wg_x()].id = (int32_t)best;
         ie_release();
         last = ie_atomic_add(a.count + row, 1u) + 1u == a.shares;

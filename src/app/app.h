@@ -38,7 +38,6 @@ json_t *app_timings(const ie_model *m, const ie_gen_result *r); /* llama-server'
 /* A JSON string from bytes: invalid UTF-8 becomes U+FFFD. */
 json_t *app_json_text(const char *s, size_t len);
 ie_status app_print_json(json_t *obj, ie_error *err); /* takes the reference; one line on standard output */
-/* Fails when standard output could not be written (a closed pipe, a full disk). */
 
 /* Prints the backend's profile to standard error (nothing unless IE_PROFILE asks for it). */
 ie_status app_profile(const ie_model *m, ie_error *err);
