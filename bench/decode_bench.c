@@ -1,5 +1,5 @@
-/* decode_bench MODEL [BACKEND [N [CONTEXTS [PROMPT]]]]: speed of one sequence, decoded token by token after contexts of given
- * lengths, and of a prompt; one line of JSON. Defaults: auto 128 0,8192 512.
+/* decode_bench MODEL [BACKEND [N [CONTEXTS [PROMPT [THREADS]]]]]: speed of one sequence, decoded token by token after contexts of given
+ * lengths, and of a prompt, which is taken twice, the first time to warm up; one line of JSON. Defaults: auto 128 0,8192 512, all cores.
  *
  * Tokens are arbitrary (their values do not matter for the speed); each decode step is what generation runs: evaluate one token,
  * choose the next from its logits (greedy). The first steps of each measurement are not timed. */
@@ -80,14 +80,14 @@ static ie_status measure(ie_model *m, int32_t n, const char *contexts, int32_t p
 }
 
 int main(int argc, char **argv) {
-    int32_t n = argc > 3 ? atoi(argv[3]) : 128, prompt = argc > 5 ? atoi(argv[5]) : 512;
-    if (argc < 2 || argc > 6 || n < 1 || prompt < 1) {
-        fputs("usage: decode_bench MODEL [BACKEND [N [CONTEXTS [PROMPT]]]]   (auto 128 0,8192 512)\n", stderr);
+    int32_t n = argc > 3 ? atoi(argv[3]) : 128, prompt = argc > 5 ? atoi(argv[5]) : 512, threads = argc > 6 ? atoi(argv[6]) : 0;
+    if (argc < 2 || argc > 7 || n < 1 || prompt < 1 || threads < 0) {
+        fputs("usage: decode_bench MODEL [BACKEND [N [CONTEXTS [PROMPT [THREADS]]]]]   (auto 128 0,8192 512, all cores)\n", stderr);
         return 2;
     }
     ie_error err = {0};
     double start = ie_now();
-    ie_model *m = ie_model_open(argv[1], &(ie_model_params){.backend = argc > 2 ? argv[2] : "auto"}, &err);
+    ie_model *m = ie_model_open(argv[1], &(ie_model_params){.backend = argc > 2 ? argv[2] : "auto", .threads = threads}, &err);
     if (m) fprintf(stderr, "decode_bench: loaded in %.2f s\n", ie_now() - start);
     ie_status st = m ? measure(m, n, argc > 4 ? argv[4] : "0,8192", prompt, &err) : err.code;
     if (st) fprintf(stderr, "decode_bench: %s\n", err.msg);
