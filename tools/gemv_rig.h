@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/code.h"
+#include "gpu/modules.h"
 #include "rand_mat.h"
 
 #define RIG_TILES 8u /* different tiles of 32 rows; the others are copies of these */
 
 typedef struct {
     gpu_driver *drv;
-    gpu_module module;
+    gpu_modules modules;
     gpu_stream stream;
     gpu_event from, to;
 } gemv_dev;
@@ -37,25 +37,11 @@ static ie_status dev_open(gemv_dev *d, const char *vendor, const char *file, ie_
     for (uint32_t v = 0; v < GPU_VENDORS && !d->drv; v++)
         if (any || strcmp(vendor, gpu_vendor_names[v]) == 0) d->drv = gpu_driver_open((gpu_vendor)v, -1, err);
     if (!d->drv) return any || err->code ? err->code : ie_fail(err, IE_E_ARG, "backend '%s': hip, cuda and gpu are allowed", vendor);
-    const gpu_code *c = &gpu_codes[gpu_driver_vendor(d->drv)];
-    ie_buf data = {0};
-    ie_status st = IE_OK;
-    FILE *f = file ? fopen(file, "rbe") : NULL;
-    if (file && !f) st = ie_fail(err, IE_E_IO, "file '%.300s' cannot be opened", file);
-    for (size_t n = 1; f && n && !st;) {
-        char part[65536];
-        n = fread(part, 1, sizeof part, f);
-        if (!ie_buf_add(&data, part, n, err)) st = IE_E_NOMEM;
-    }
-    if (f) fclose(f);
-    if (!st && file && !ie_buf_add(&data, "", 1, err)) st = IE_E_NOMEM; /* PTX is text */
-    if (!st && !file && !c->data) st = ie_fail(err, IE_E_DEVICE, "this build holds no kernels (make kernels, or -k FILE)");
-    if (!st) st = gpu_bind(d->drv, err);
-    if (!st) st = gpu_module_load(d->drv, file ? data.data : c->data, file ? file : c->name, &d->module, err);
+    ie_status st = gpu_bind(d->drv, err);
+    if (!st) st = gpu_modules_open(&d->modules, d->drv, file, err);
     if (!st) st = gpu_stream_new(d->drv, &d->stream, err);
     if (!st) st = gpu_event_new(d->drv, &d->from, err);
     if (!st) st = gpu_event_new(d->drv, &d->to, err);
-    ie_buf_free(&data);
     return st;
 }
 static void dev_close(gemv_dev *d) {
@@ -63,7 +49,7 @@ static void dev_close(gemv_dev *d) {
     if (d->from) gpu_event_free(d->drv, d->from);
     if (d->to) gpu_event_free(d->drv, d->to);
     if (d->stream) gpu_stream_free(d->drv, d->stream);
-    if (d->module) gpu_module_unload(d->drv, d->module);
+    gpu_modules_close(&d->modules);
     gpu_driver_close(d->drv);
 }
 
@@ -191,7 +177,7 @@ static ie_status rig_run(const gemv_rig *r, const gpu_launches *l, ie_error *err
     ie_status st = IE_OK;
     for (size_t i = 0; i < l->n && !st; i++) {
         gpu_function f = NULL;
-        st = gpu_function_get(r->dev->drv, r->dev->module, l->v[i].kernel, &f, err);
+        st = gpu_modules_find(&r->dev->modules, l->v[i].kernel, &f, err);
         if (!st) st = gpu_launch_run(r->dev->drv, f, &l->v[i], i ? GPU_OVERLAP : GPU_PLAIN, r->dev->stream, err);
     }
     return st;

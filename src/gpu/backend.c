@@ -1,13 +1,11 @@
 /* The GPU backend: opening, and the table of its functions. */
 #include "backend.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../env.h"
-#include "code.h"
 
 ie_status gpu_enter(gpu_backend *g, ie_error *err) {
     pthread_mutex_lock(&g->lock);
@@ -62,7 +60,7 @@ static void destroy(ie_backend *be) {
         gpu_staging_end(g, &err);
         for (uint32_t i = 0; i < g->n_event; i++) gpu_event_free(g->drv, g->event[i]);
         gpu_free(g->drv, g->weights);
-        gpu_module_unload(g->drv, g->module);
+        gpu_modules_close(&g->modules);
         gpu_stream_free(g->drv, g->stream);
     }
     if (g->drv) gpu_leave(g, IE_OK);
@@ -84,35 +82,6 @@ static const ie_backend_api apis[GPU_VENDORS] = {[GPU_HIP] = API("hip"), [GPU_CU
 
 /* ---- opening ----------------------------------------------------------------------------------------------------------- */
 
-#define CODE_MAX ((size_t)1 << 28) /* bytes of a file of GPU code */
-
-/* A file's faults are the caller's to mend (IE_E_ARG): `auto` does not pass over them to the CPU. */
-static ie_status load_file(gpu_backend *g, const char *file, ie_error *err) {
-    FILE *f = fopen(file, "rbe");
-    if (!f) return ie_fail(err, IE_E_ARG, "file '%.300s' cannot be opened: %s", file, strerror(errno));
-    ie_buf data = {0};
-    char block[65536];
-    size_t n;
-    ie_status st = IE_OK;
-    while (!st && (n = fread(block, 1, sizeof block, f)) > 0) {
-        if (data.len + n > CODE_MAX) st = ie_fail(err, IE_E_ARG, "file '%.300s' has more than %zu bytes: it is no code object", file, CODE_MAX);
-        else if (!ie_buf_add(&data, block, n, err)) st = err->code;
-    }
-    if (!st && (ferror(f) || data.len < 64)) st = ie_fail(err, IE_E_ARG, "file '%.300s' is no code object", file);
-    fclose(f);
-    if (!st && gpu_module_load(g->drv, data.data, file, &g->module, err)) st = err->code = IE_E_ARG;
-    ie_buf_free(&data);
-    return st;
-}
-
-/* The code object or PTX text: of a file, or the one in this binary. */
-static ie_status load_code(gpu_backend *g, gpu_vendor v, const char *file, ie_error *err) {
-    const gpu_code *c = &gpu_codes[v];
-    if (file) return load_file(g, file, err);
-    if (!c->data) return ie_fail(err, IE_E_DEVICE, GPU_NO_CODE, gpu_vendor_names[v]);
-    return gpu_module_load(g->drv, c->data, c->name, &g->module, err);
-}
-
 static void read_switches(gpu_switches *s) {
     *s = (gpu_switches){.graph = ie_env_on(IE_ENV_GRAPH), .host_topk = ie_env_on(IE_ENV_HOST_TOPK), .stream = ie_env_on(IE_ENV_STREAM),
                         .graph_bench = ie_env_number(IE_ENV_GRAPH_BENCH)};
@@ -125,7 +94,7 @@ static ie_status init(gpu_backend *g, gpu_vendor v, const ie_backend_params *p, 
     if (!g->drv) return err->code;
     ie_status st = gpu_bind(g->drv, err);
     if (!st) st = gpu_stream_new(g->drv, &g->stream, err);
-    if (!st) st = load_code(g, v, p ? p->hsaco : NULL, err);
+    if (!st) st = gpu_modules_open(&g->modules, g->drv, p ? p->hsaco : NULL, err);
     if (!st && !(g->pool = ie_pool_new((uint32_t)threads, err))) st = err->code;
     if (!st && ie_env_number(IE_ENV_PROFILE) && !(g->profile = ie_profile_new(err))) st = err->code;
     const char *trace = ie_env_text(IE_ENV_TRACE);

@@ -7,7 +7,7 @@
 
 #include "../cpu/pool.h"
 #include "../step.h"
-#include "driver.h"
+#include "modules.h"
 #include "range.h"
 
 #define GPU_KERNELS 512u /* functions looked up */
@@ -51,7 +51,7 @@ typedef struct {
     gpu_driver *drv;
     ie_pool *pool; /* repacks weights */
     gpu_stream stream;
-    gpu_module module;
+    gpu_modules modules;
     gpu_kernel kernel[GPU_KERNELS];
     uint32_t n_kernel;
     gpu_ptr weights;

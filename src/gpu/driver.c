@@ -195,9 +195,11 @@ ie_status gpu_fill(gpu_driver *d, gpu_ptr dst, uint8_t value, uint64_t bytes, gp
 
 /* ---- code ------------------------------------------------------------------------------------------------------------ */
 
-ie_status gpu_module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err) {
+bool gpu_in_parts(const gpu_driver *d, const void *image) { return d->ops->in_parts && d->ops->in_parts(image); }
+
+ie_status gpu_module_load(gpu_driver *d, const void *image, uint32_t part, const char *name, gpu_module *out, ie_error *err) {
     *out = NULL;
-    return d->ops->module_load(d, image, name, out, err);
+    return d->ops->module_load(d, image, part, name, out, err);
 }
 
 void gpu_module_unload(gpu_driver *d, gpu_module m) {

@@ -48,8 +48,15 @@ ie_status gpu_fill(gpu_driver *d, gpu_ptr dst, uint8_t value, uint64_t bytes, gp
 
 /* ---- code ---------------------------------------------------------------------------------------------------------- */
 
-/* image: a code object (HIP) or PTX text with its NUL (CUDA), which the driver compiles; name: for messages. */
-ie_status gpu_module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err);
+/* Parts of a code: the kernels of a weight format (its number in the enum); of attention of a head size (gpu_attn_size), those that any card may launch
+ * and those that cards without copies do; all others. modules.h loads what is needed. */
+enum { GPU_PART_ATTN = IE_F_COUNT, GPU_PART_ATTN_PLAIN = GPU_PART_ATTN + GPU_ATTN_SIZES, GPU_PART_REST = GPU_PART_ATTN_PLAIN + GPU_ATTN_SIZES, GPU_PARTS, GPU_PART_ALL = GPU_PARTS };
+uint32_t gpu_kernel_part(const char *kernel, size_t n); /* by a kernel's name, n bytes */
+/* Whether the driver can be given a code by parts: text that it compiles. */
+bool gpu_in_parts(const gpu_driver *d, const void *image);
+/* image: a code object (HIP), PTX text with its NUL (CUDA), which the driver compiles, or what has been compiled for the card; part: which kernels
+ * of it, GPU_PART_ALL where it cannot be given by parts; name: for messages. */
+ie_status gpu_module_load(gpu_driver *d, const void *image, uint32_t part, const char *name, gpu_module *out, ie_error *err);
 void gpu_module_unload(gpu_driver *d, gpu_module m);
 ie_status gpu_function_get(gpu_driver *d, gpu_module m, const char *name, gpu_function *out, ie_error *err);
 /* The kernel's one argument is a struct by value: l->args. Cooperative: all workgroups are resident at once. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver_int.h"
+#include "ptx.h"
 
 #define MIN_CAPABILITY 80     /* sm_80 */
 #define OVERLAP_VERSION 12030 /* CUDA 12.3: graphs keep a launch's early start */
@@ -85,31 +86,6 @@ static void leave(gpu_driver *d) {
     if (d->call.device_get(&dev, d->device) == 0) d->call.context_release(dev);
 }
 
-/* The number after ".version " at the start of PTX: 7.8 came with CUDA 11.8, later ones have CUDA's number less 4. */
-static void ptx_version(const char *ptx, char *out, size_t n) {
-    const char *at = strstr(ptx, ".version ");
-    snprintf(out, n, "%.*s", at ? (int)strspn(at + 9, "0123456789.") : 1, at ? at + 9 : "?");
-}
-
-/* The PTX is for sm_80; what only newer cards know stands in it behind a mark that makes it a comment (kernels/gpu.h: IE_SM90). For such
- * a card: a copy for sm_90, as PTX 8.0 (CUDA 12.0), without the marks; NULL with *err: no memory. The caller frees it. */
-static char *newer_ptx(const char *ptx, ie_error *err) {
-    static const char mark[] = "//sm_90 ", target[] = ".target sm_", version[] = ".version ";
-    size_t n = strlen(ptx);
-    char *copy = ie_calloc(n + 1u, 1, "the kernels' text", err);
-    if (!copy) return NULL;
-    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): inside a text that ends
-    memcpy(copy, ptx, n);
-    char *at = strstr(copy, version);
-    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): inside a text that ends
-    if (at && strlen(at) >= sizeof version + 2u) memcpy(at + sizeof version - 1u, "8.0", 3);
-    at = strstr(copy, target);
-    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): inside a text that ends
-    if (at && strlen(at) >= sizeof target + 1u) memcpy(at + sizeof target - 1u, "90", 2);
-    while (at && (at = strstr(at, mark))) memset(at, ' ', sizeof mark - 1u);
-    return copy;
-}
-
 /* CUlaunchAttribute and CUlaunchConfig. */
 typedef struct {
     int id;
@@ -138,17 +114,16 @@ static int launch_overlap(gpu_driver *d, gpu_function f, const gpu_launch *l, gp
     return d->call.launch_config(&c, f, args, NULL);
 }
 
-static ie_status module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err) {
+static ie_status module_load(gpu_driver *d, const void *image, uint32_t part, const char *name, gpu_module *out, ie_error *err) {
     char log[512] = "", version[16];
     int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
-    bool text = strncmp(image, "//", 2) == 0 || strncmp(image, ".version", 8) == 0;
-    char *newer = text && d->card.overlap ? newer_ptx(image, err) : NULL;
-    if (text && d->card.overlap && !newer) return err->code;
-    int code = d->call.module_load(out, newer ? newer : image, 2, options, values);
-    free(newer);
+    char *text = NULL;
+    if (gpu_ptx_is(image) && !(text = gpu_ptx_text(image, part, d->card.overlap, err))) return err->code;
+    int code = d->call.module_load(out, text ? text : image, 2, options, values);
+    free(text);
     if (code == UNSUPPORTED_PTX) {
-        ptx_version(image, version, sizeof version);
+        gpu_ptx_version(image, version, sizeof version);
         return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) is too old: %s is PTX %s, which needs CUDA 11.8 or later",
                        d->version / 1000, d->version % 1000 / 10, name, version);
     }
@@ -171,5 +146,6 @@ const gpu_vendor_ops gpu_cuda_ops = {
     .leave = leave,
     .function_ready = function_ready,
     .launch_overlap = launch_overlap,
+    .in_parts = gpu_ptx_is,
     .module_load = module_load,
 };

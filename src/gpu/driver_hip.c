@@ -76,7 +76,8 @@ static int bind(gpu_driver *d) { return d->call.set_device(d->device); }
 
 static void leave(gpu_driver *d) { (void)d; }
 
-static ie_status module_load(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err) {
+static ie_status module_load(gpu_driver *d, const void *image, uint32_t part, const char *name, gpu_module *out, ie_error *err) {
+    (void)part;
     int code = d->call.module_load(out, image, 0, NULL, NULL);
     if (code == NO_BINARY || code == INVALID_IMAGE)
         return ie_fail(err, IE_E_DEVICE, "hip: %s is no code object for %s", name, d->card.arch);

@@ -99,7 +99,8 @@ typedef struct gpu_vendor_ops {
     void (*leave)(gpu_driver *d); /* undoes use */
     ie_status (*function_ready)(gpu_driver *d, gpu_function f, ie_error *err); /* NULL: nothing to do */
     int (*launch_overlap)(gpu_driver *d, gpu_function f, const gpu_launch *l, gpu_stream s, void **args); /* NULL: no such launches */
-    ie_status (*module_load)(gpu_driver *d, const void *image, const char *name, gpu_module *out, ie_error *err);
+    bool (*in_parts)(const char *image); /* NULL: no code comes in parts */
+    ie_status (*module_load)(gpu_driver *d, const void *image, uint32_t part, const char *name, gpu_module *out, ie_error *err);
 } gpu_vendor_ops;
 
 extern const gpu_vendor_ops gpu_hip_ops, gpu_cuda_ops;

@@ -47,6 +47,10 @@ typedef struct {
 ie_status gpu_add(gpu_launches *l, const char *kernel, uint32_t gx, uint32_t gy, uint32_t block, const void *args,
                   size_t size, ie_error *err);
 
+/* Attention has kernels for heads of up to 64, 128 and IE_ATTN_SPLIT_HD values; which a head takes. */
+#define GPU_ATTN_SIZES 3u
+static inline uint32_t gpu_attn_size(uint32_t hd) { return hd <= 64u ? 0u : hd <= 128u ? 1u : 2u; }
+
 /* Which attention kernels run; all give the same bits. */
 typedef enum { GPU_ATTN_AUTO, GPU_ATTN_SPLIT, GPU_ATTN_OLD, GPU_ATTN_CHECK } gpu_attn_mode;
 typedef struct {

@@ -100,8 +100,8 @@ static ie_status add_kv(const gpu_run *r, const ie_op *op, ie_abi_attn *a, uint3
     uint32_t groups = (a->nt * a->group + IE_ATTN_PAIRS - 1u) / IE_ATTN_PAIRS;
     uint32_t want = (GROUPS + op->n_kv * groups - 1u) / (op->n_kv * groups);
     a->spw = spw ? spw : parts > want ? (parts + want - 1u) / want : 1u;
-    const char *kernel = op->hd <= 64u ? "ie_attn_kv_64" : op->hd <= 128u ? "ie_attn_kv_128" : "ie_attn_kv_256";
-    return add3(out, kernel, op->n_kv, groups, ie_att_shares(parts, a->spw), a, err);
+    static const char *const kernels[GPU_ATTN_SIZES] = {"ie_attn_kv_64", "ie_attn_kv_128", "ie_attn_kv_256"};
+    return add3(out, kernels[gpu_attn_size(op->hd)], op->n_kv, groups, ie_att_shares(parts, a->spw), a, err);
 }
 
 /* A head a workgroup while that leaves no unit of the card without work, since each then ends sooner; else as many as share keys and values, up to
@@ -111,11 +111,10 @@ static ie_status add_heads(const gpu_run *r, const ie_op *op, ie_abi_attn *a, gp
         uint32_t hd;
         const char *one, *split, *stream;
         uint32_t most[2]; /* query heads of split, of stream */
-    } kernels[] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_stream_64", {8, 8}},
+    } kernels[GPU_ATTN_SIZES] = {{64, "ie_attn_one_64", "ie_attn_split_64", "ie_attn_stream_64", {8, 8}},
                    {128, "ie_attn_one_128", "ie_attn_split_128", "ie_attn_stream_128", {4, 4}},
                    {IE_ATTN_SPLIT_HD, "ie_attn_one_256", "ie_attn_split_256", "ie_attn_stream_256", {2, 6}}};
-    uint32_t k = 0, parts = ie_att_parts(top_of(r->step), op->window), each = op->n_kv * a->nt * parts; /* workgroups if heads of a KV head stay together */
-    while (kernels[k].hd < op->hd) k++;
+    uint32_t k = gpu_attn_size(op->hd), parts = ie_att_parts(top_of(r->step), op->window), each = op->n_kv * a->nt * parts; /* workgroups if heads of a KV head stay together */
     bool one = a->group == 1u || a->group * each <= 2u * r->card->units, stream = r->card->copies;
     uint32_t most = kernels[k].most[stream], fill = r->card->units / each;
     a->shares = one ? a->group : (a->group + most - 1u) / most;

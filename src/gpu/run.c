@@ -14,7 +14,7 @@ ie_status gpu_kernel_find(gpu_backend *g, const char *name, gpu_function *out, i
             return IE_OK;
         }
     if (g->n_kernel == GPU_KERNELS) return ie_fail(err, IE_E_DEVICE, "more than %u kernels", GPU_KERNELS);
-    ie_status st = gpu_function_get(g->drv, g->module, name, out, err);
+    ie_status st = gpu_modules_find(&g->modules, name, out, err);
     if (!st) g->kernel[g->n_kernel++] = (gpu_kernel){name, *out};
     return st;
 }

@@ -15,7 +15,10 @@ ie_status gpu_weights_alloc(ie_backend *be, ie_weights *w, ie_error *err) {
     if (g->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
     ie_weights_place(w, gpu_mat_bytes);
     uint64_t have = 0, total = 0;
+    bool kernels[GPU_PARTS] = {false};
+    for (uint32_t i = 0; i < w->n_mat; i++) kernels[w->mat[i].fmt->id] = true;
     ie_status st = gpu_enter(g, err);
+    if (!st) st = gpu_modules_need(&g->modules, kernels, err); /* now, not in the first step; and they take memory, too */
     if (!st) st = gpu_mem_info(g->drv, &have, &total, err);
     if (!st && w->bytes > have) {
         uint32_t layers = ie_layers_fitting(w, have);

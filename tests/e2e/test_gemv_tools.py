@@ -40,7 +40,7 @@ def test_bench(ie):
     ("gemv_eq", ["40x"], None, "shape '40x': ROWSxCOLS, at most 2097152x65536, is allowed"),
     ("gemv_eq", ["40x32"], "q6k", "shape 40 x 32: Q6_K rows of 1 to 65536 weights, multiples of 256, at most 2097152 of them, are allowed"),
     ("gemv_eq", ["-b", "cpu", "40x32"], None, "backend 'cpu': hip, cuda and gpu are allowed"),
-    ("gemv_eq", ["-k", "/nowhere", "40x32"], None, "file '/nowhere' cannot be opened"),
+    ("gemv_eq", ["-k", "/nowhere", "40x32"], None, "file '/nowhere' cannot be opened: No such file or directory"),
     ("gemv_bench", ["40x32"], "q7", "KIND 'q7': all, or some of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are allowed"),
     ("gemv_bench", ["-t", "1,17"], None, None),
 ])

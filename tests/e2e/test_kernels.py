@@ -90,6 +90,17 @@ def test_launches_that_overlap():
         assert "//sm_90 griddepcontrol.wait;" in k, f"{k.split('(')[0]} does not wait (kernels/gpu.h: ie_dep_wait)"
 
 
+def test_ptx_comes_apart():
+    """src/gpu/ptx.c gives the driver a head and some of the kernels: between kernels stand only comments, and no kernel's text names another's things."""
+    text = PTX.read_text()
+    head, *kernels = re.split(r"^\.visible \.entry ", text, flags=re.M)
+    code = lambda t: [line for line in t.splitlines() if line.strip() and not line.lstrip().startswith("//")]
+    assert [line.split()[0] for line in code(head)] == [".version", ".target", ".address_size", ".extern"]
+    for k in kernels:
+        body, behind = k[:k.rindex("\n}\n") + 3], k[k.rindex("\n}\n") + 3:]
+        assert not code(behind) and ".func" not in body, k.split("(")[0]
+
+
 # ---- what matrix kernels ask for, by the simulator's figures (docs/KERNELS.md) ----
 
 FORMATS = {"f32": 4, "f16": 2, "bf16": 2, "q4_0": 18 / 32, "q4_1": 20 / 32, "q5_0": 22 / 32, "q5_1": 24 / 32, "q8_0": 34 / 32, "q2_k": 84 / 256, "q3_k": 110 / 256,

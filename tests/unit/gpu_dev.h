@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/driver.h"
+#include "gpu/modules.h"
 
 typedef struct {
     gpu_driver *drv;
-    gpu_module module;
+    gpu_modules modules;
     gpu_stream stream;
 } gpu_dev;
 
@@ -36,18 +36,6 @@ static inline bool dev_path(const char *env, const char *name, char out[PATH_MAX
     return false;
 }
 
-/* A file with a NUL behind it. Owned by the caller. */
-static inline void *dev_file(const char *path) {
-    FILE *f = fopen(path, "rb");
-    fseek(f, 0, SEEK_END);
-    long n = ftell(f);
-    rewind(f);
-    char *p = calloc(1, (size_t)n + 1u);
-    bool ok = fread(p, 1, (size_t)n, f) == (size_t)n;
-    fclose(f);
-    return ok ? p : NULL;
-}
-
 /* IE_GPU_TEST=cuda: an NVIDIA card; else HIP. The code is the build's file hsaco or ptx, or the one that env names. NULL, or why there is no
  * device. */
 static inline const char *dev_open(gpu_dev *d, const char *env, const char *hsaco, const char *ptx) {
@@ -58,11 +46,9 @@ static inline const char *dev_open(gpu_dev *d, const char *env, const char *hsac
     if (!cuda && !dev_path("IE_GPU_LIB", "/sim/libamdhip64.so", path)) return "no simulator (make sim)";
     if (!cuda && !dlopen(path, RTLD_NOW | RTLD_GLOBAL)) return dlerror(); /* by this name the driver then finds it */
     if (!dev_path(env, cuda ? ptx : hsaco, path)) return "no code for the GPU in the build folder (make kernels)";
-    void *image = dev_file(path);
-    d->drv = image ? gpu_driver_open(cuda ? GPU_CUDA : GPU_HIP, -1, &err) : NULL;
+    d->drv = gpu_driver_open(cuda ? GPU_CUDA : GPU_HIP, -1, &err);
     bool ok = d->drv && !gpu_bind(d->drv, &err) && !gpu_stream_new(d->drv, &d->stream, &err) &&
-              !gpu_module_load(d->drv, image, "kernels", &d->module, &err);
-    free(image);
+              !gpu_modules_open(&d->modules, d->drv, path, &err);
     if (ok) return NULL;
     snprintf(path, sizeof path, "%s", err.msg);
     return path;
@@ -96,7 +82,7 @@ static inline void dev_get(gpu_dev *d, void *to, gpu_ptr from, uint64_t bytes) {
 static inline void dev_run(gpu_dev *d, gpu_launches *l) {
     for (size_t i = 0; i < l->n; i++) {
         gpu_function f = NULL;
-        GPU_OK(gpu_function_get(d->drv, d->module, l->v[i].kernel, &f, err));
+        GPU_OK(gpu_modules_find(&d->modules, l->v[i].kernel, &f, err));
         GPU_OK(gpu_launch_run(d->drv, f, &l->v[i], i ? GPU_OVERLAP : GPU_PLAIN, d->stream, err));
     }
     GPU_OK(gpu_stream_sync(d->drv, d->stream, err));

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
+#include "gpu/modules.h"
 #include "gpu/range.h"
 
 static void (*mock_set)(const char *what, int v);
@@ -144,7 +146,7 @@ static void test_hip(void **state) {
     ranges(d, false);
     gpu_module m;
     static const char none[4096] = "no code object";
-    assert_int_equal(gpu_module_load(d, none, "file.hsaco", &m, &err), IE_E_DEVICE);
+    assert_int_equal(gpu_module_load(d, none, GPU_PART_ALL, "file.hsaco", &m, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "file.hsaco is no code object for gfx1201"));
     gpu_driver_close(d);
     assert_null(gpu_driver_open(GPU_HIP, 7, &err));
@@ -250,17 +252,17 @@ static void test_cuda(void **state) {
     gpu_stream s;
     gpu_ptr p;
     uint32_t words[4];
-    const char *ptx = ".version 7.8\n.target sm_80\n";
-    assert_int_equal(gpu_module_load(d, "junk", "k.ptx", &m, &err), IE_E_DEVICE);
+    const char *ptx = ".version 7.8\n.target sm_80\n.visible .entry mock_add(\n{ }\n.visible .entry mock_fail(\n{ }\n";
+    assert_int_equal(gpu_module_load(d, "junk", GPU_PART_ALL, "k.ptx", &m, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "cannot compile k.ptx for sm_90: line 1: syntax error"));
     assert_null(strstr(err.msg, "more"));
     mock_set("version", 11040), mock_set("ptx", 222);
     gpu_driver_close(d);
     d = gpu_driver_open(GPU_CUDA, -1, &err);
-    assert_int_equal(gpu_module_load(d, ptx, "k.ptx", &m, &err), IE_E_DEVICE);
+    assert_int_equal(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "the driver (CUDA 11.4) is too old: k.ptx is PTX 7.8"));
     mock_set("version", 12040), mock_set("ptx", 0);
-    OK(gpu_module_load(d, ptx, "k.ptx", &m, &err));
+    OK(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err));
     assert_int_equal(gpu_function_get(d, m, "nothing", &other, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "no function 'nothing'"));
     OK(gpu_function_get(d, m, "mock_add", &add, &err));
@@ -302,13 +304,14 @@ static void test_cuda_overlap(void **state) {
     gpu_stream s;
     gpu_ptr p;
     uint32_t words[4];
-    const char ptx[] = ".version 7.8\n.target sm_80\n//sm_90 griddepcontrol.wait;\n";
+    const char ptx[] = ".version 7.8\n.target sm_80\n.visible .entry mock_add(\n{\n//sm_90 griddepcontrol.wait;\n}\n";
     for (size_t n = 0; n < sizeof ptx; n++) { /* cut anywhere: nothing is read or written behind its end */
         char *cut = strndup(ptx, n);
-        if (gpu_module_load(d, cut, "k.ptx", &m, &err) == IE_OK) gpu_module_unload(d, m);
+        for (uint32_t part = 0; part <= GPU_PART_ALL; part += GPU_PART_ALL)
+            if (gpu_module_load(d, cut, part, "k.ptx", &m, &err) == IE_OK) gpu_module_unload(d, m);
         free(cut);
     }
-    OK(gpu_module_load(d, ptx, "k.ptx", &m, &err));
+    OK(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err));
     OK(gpu_function_get(d, m, "mock_add", &add, &err));
     OK(gpu_stream_new(d, &s, &err));
     OK(gpu_alloc(d, 16, "words", &p, &err));
@@ -335,10 +338,78 @@ static void test_cuda_overlap(void **state) {
     mock_set("version", 12040);
 }
 
+/* ---- kernels by parts -------------------------------------------------------------------------------------------------- */
+
+/* Each name's part, and that the part's module, and no other, has it. */
+static const struct {
+    const char *kernel;
+    uint32_t part;
+} kernels[] = {
+    {"ie_rmsnorm", GPU_PART_REST}, {"ie_attn", GPU_PART_REST}, {"ie_gemv_many", GPU_PART_REST}, {"ie_gemv_q4_kx", GPU_PART_REST}, {"ie_attn_kv_65", GPU_PART_REST},
+    {"ie_gemv_q4_k", IE_F_Q4_K}, {"ie_gemv_q4_k_s16", IE_F_Q4_K}, {"ie_embed_q4_k", IE_F_Q4_K}, {"ie_gemv_iq4_nl_t8", IE_F_IQ4_NL}, {"ie_gemv_f16", IE_F_F16},
+    {"ie_embed_bf16", IE_F_BF16}, {"ie_gemv_q4_0_s", IE_F_Q4_0}, {"ie_attn_kv_64", GPU_PART_ATTN}, {"ie_attn_stream_256", GPU_PART_ATTN + 2},
+    {"ie_attn_one_128", GPU_PART_ATTN_PLAIN + 1}, {"ie_attn_split_64", GPU_PART_ATTN_PLAIN},
+};
+#define N_KERNELS (sizeof kernels / sizeof *kernels)
+
+static void write_kernels(const char *path) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("//\n// text\n.version 7.8\n.target sm_80\n.address_size 64\n", f);
+    for (size_t i = 0; i < N_KERNELS; i++) fprintf(f, ".visible .entry %s(\n\t.param .b8 a[4]\n)\n{\n\tret;\n}\n\t// -- End function\n", kernels[i].kernel);
+    fclose(f);
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    ie_error err = {0};
+    char path[] = "/tmp/ie_ptx_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    write_kernels(path);
+    mock_set("version", 12040), mock_set("major", 9);
+    gpu_driver *d = gpu_driver_open(GPU_CUDA, -1, &err);
+    if (!d) fail_msg("%s", err.msg);
+    gpu_modules m;
+    gpu_function f;
+    int held = mock_held();
+    OK(gpu_modules_open(&m, d, path, &err));
+    assert_int_equal(mock_held(), held + 1); /* what every model needs, and nothing else */
+    bool need[GPU_PARTS] = {[IE_F_Q4_K] = true, [GPU_PART_ATTN] = true};
+    OK(gpu_modules_need(&m, need, &err));
+    OK(gpu_modules_need(&m, need, &err));
+    assert_int_equal(mock_held(), held + 3);
+    OK(gpu_modules_find(&m, "ie_gemv_q4_k_s16", &f, &err));
+    OK(gpu_modules_find(&m, "ie_attn_kv_64", &f, &err));
+    OK(gpu_modules_find(&m, "ie_rmsnorm", &f, &err));
+    assert_int_equal(mock_held(), held + 3);
+    for (size_t i = 0; i < N_KERNELS; i++) {
+        assert_int_equal(gpu_kernel_part(kernels[i].kernel, strlen(kernels[i].kernel)), kernels[i].part);
+        OK(gpu_modules_find(&m, kernels[i].kernel, &f, &err));
+        for (uint32_t p = 0; p < GPU_PARTS; p++)
+            if (m.part[p]) assert_int_equal(gpu_function_get(d, m.part[p], kernels[i].kernel, &f, &err) == IE_OK, p == kernels[i].part);
+    }
+    assert_int_equal(gpu_modules_find(&m, "ie_gemv_q6_k_t8", &f, &err), IE_E_DEVICE);
+    assert_string_equal(err.msg, "cuda: the kernels have no function 'ie_gemv_q6_k_t8'");
+    mock_set("ptx", 218);
+    assert_int_equal(gpu_modules_find(&m, "ie_gemv_q8_0", &f, &err), IE_E_ARG); /* the file's fault */
+    assert_non_null(strstr(err.msg, "(matrices of q8_0) for sm_90: line 1: syntax error"));
+    mock_set("ptx", 0);
+    gpu_modules_close(&m);
+    assert_int_equal(mock_held(), held);
+    unlink(path);
+    assert_int_equal(gpu_modules_open(&m, d, path, &err), IE_E_ARG);
+    assert_non_null(strstr(err.msg, "cannot be opened: No such file"));
+    gpu_modules_close(&m);
+    gpu_driver_close(d);
+    assert_int_equal(mock_held(), 0);
+}
+
 int main(void) {
     void *lib = open_beside("mock/libcuda.so.1");
     *(void **)&mock_set = dlsym(lib, "mock_set");
     *(void **)&mock_held = dlsym(lib, "mock_held");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hip), cmocka_unit_test(test_pages), cmocka_unit_test(test_cuda_refusals), cmocka_unit_test(test_cuda), cmocka_unit_test(test_cuda_overlap)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hip), cmocka_unit_test(test_pages), cmocka_unit_test(test_cuda_refusals), cmocka_unit_test(test_cuda), cmocka_unit_test(test_cuda_overlap), cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(in), free(out);
     gpu_free(dev.drv, in_dev), gpu_free(dev.drv, out_dev);
-    gpu_module_unload(dev.drv, dev.module);
+    gpu_modules_close(&dev.modules);
     gpu_stream_free(dev.drv, dev.stream);
     gpu_driver_close(dev.drv);
     return failed;

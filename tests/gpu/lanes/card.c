@@ -212,12 +212,19 @@ FN(cuGraphLaunch, void *g, void *s) {
     for (size_t i = 0; i < ((list *)g)->n; i++) run(&((list *)g)->v[i]);
     return OK;
 }
-FN(cuModuleLoadDataEx, void **m, const void *image, unsigned n, int *o, void **val) { return (void)image, (void)n, (void)o, (void)val, *m = &v, OK; }
-FN(cuModuleUnload, void *m) { return (void)m, OK; }
+/* A module is a copy of its text. IE_LANES_FIRST=1: none may come after the first launch. */
+FN(cuModuleLoadDataEx, void **m, const void *image, unsigned n, int *o, void **val) {
+    const char *first = getenv("IE_LANES_FIRST");
+    (void)n, (void)o, (void)val;
+    return first && *first == '1' && v.name ? NOT_SUPPORTED : (*m = strdup(image), OK);
+}
+FN(cuModuleUnload, void *m) { return free(m), OK; }
 FN(cuModuleGetFunction, void **f, void *m, const char *name) {
     static function all[512];
     static size_t n;
-    (void)m;
+    char entry[128];
+    snprintf(entry, sizeof entry, ".visible .entry %s(", name);
+    if (!strstr(m, entry)) return NOT_FOUND;
     for (size_t i = 0; i < n; i++)
         if (!strcmp(all[i].name, name)) return *f = &all[i], OK;
     Dl_info me;
