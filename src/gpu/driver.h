@@ -48,9 +48,19 @@ ie_status gpu_fill(gpu_driver *d, gpu_ptr dst, uint8_t value, uint64_t bytes, gp
 
 /* ---- code ---------------------------------------------------------------------------------------------------------- */
 
-/* Parts of a code: the kernels of a weight format (its number in the enum); of attention of a head size (gpu_attn_size), those that any card may launch
- * and those that cards without copies do; all others. modules.h loads what is needed. */
-enum { GPU_PART_ATTN = IE_F_COUNT, GPU_PART_ATTN_PLAIN = GPU_PART_ATTN + GPU_ATTN_SIZES, GPU_PART_REST = GPU_PART_ATTN_PLAIN + GPU_ATTN_SIZES, GPU_PARTS, GPU_PART_ALL = GPU_PARTS };
+/* Parts of a code: the kernels of a weight format (its number in the enum); attention of a head size (gpu_attn_size), the kernels that any card may
+ * launch and those of cards without copies; attention of any head; recurrent layers; dot4 of several tokens, all formats; what every model
+ * needs. modules.h loads what is needed. */
+enum {
+    GPU_PART_ATTN = IE_F_COUNT,
+    GPU_PART_ATTN_PLAIN = GPU_PART_ATTN + GPU_ATTN_SIZES,
+    GPU_PART_ATTN_ANY = GPU_PART_ATTN_PLAIN + GPU_ATTN_SIZES,
+    GPU_PART_GDN,
+    GPU_PART_DOT4,
+    GPU_PART_REST,
+    GPU_PARTS,
+    GPU_PART_ALL = GPU_PARTS
+};
 uint32_t gpu_kernel_part(const char *kernel, size_t n); /* by a kernel's name, n bytes */
 /* Whether the driver can be given a code by parts: text that it compiles. */
 bool gpu_in_parts(const gpu_driver *d, const void *image);

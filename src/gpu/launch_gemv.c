@@ -30,6 +30,9 @@ void gpu_mat_choice_read(gpu_mat_choice *c) {
                           ie_env_on(IE_ENV_GEMV_MANY)};
 }
 
+static uint32_t mma_min_of(const gpu_card *card, const gpu_mat_choice *c) { return c->mma_min ? c->mma_min : card->mma_min; }
+bool gpu_mat_dot4(const gpu_card *card, const gpu_mat_choice *c) { return c->nobatch || mma_min_of(card, c) > 2u; }
+
 bool gpu_norm_fits(const gpu_run *r, const ie_op *mm, const ie_op *norm) {
     const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
     return c->norm_fuse && r->card->last_group && mm->kind == OP_MATMUL && norm->kind == OP_RMSNORM && gpu_rows(r, mm) == 1u &&
@@ -254,7 +257,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     ie_abi_gemv a = args_of(r, op, m);
     /* what more than a card's waves at once ask for ahead only delays what is needed now */
     if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;
-    const uint32_t mma_min = c->mma_min ? c->mma_min : r->card->mma_min;
+    const uint32_t mma_min = mma_min_of(r->card, c);
     bool done = false;
     ie_status st = n == 1u ? add_stream(r, op, m, a, &done, out, err) : n >= mma_min && !c->nobatch ? add_stream_tokens(r, m, &a, &done, out, err) : IE_OK;
     if (st || done) return st;

@@ -126,12 +126,15 @@ static void drop(gpu_backend *g, gpu_state *s) {
     free(s);
 }
 
-/* Attention's kernels for the model's heads: now, not in the first step. */
-static ie_status attention_loaded(gpu_backend *g, const ie_state_desc *d, ie_error *err) {
-    bool kernels[GPU_PARTS] = {false};
-    if (!d->kv.n_layer || d->kv.hd > IE_ATTN_SPLIT_HD) return IE_OK;
-    kernels[GPU_PART_ATTN + gpu_attn_size(d->kv.hd)] = true;
-    kernels[GPU_PART_ATTN_PLAIN + gpu_attn_size(d->kv.hd)] = !gpu_driver_card(g->drv)->copies;
+/* Kernels for the model's heads and recurrent layers: now, not in the first step. */
+static ie_status kernels_loaded(gpu_backend *g, const ie_state_desc *d, ie_error *err) {
+    bool any = d->kv.hd > IE_ATTN_SPLIT_HD || g->attn.mode == GPU_ATTN_OLD, kernels[GPU_PARTS] = {false};
+    if (d->kv.n_layer && !any) {
+        kernels[GPU_PART_ATTN + gpu_attn_size(d->kv.hd)] = true;
+        kernels[GPU_PART_ATTN_PLAIN + gpu_attn_size(d->kv.hd)] = !gpu_driver_card(g->drv)->copies;
+    }
+    kernels[GPU_PART_ATTN_ANY] = d->kv.n_layer && (any || g->attn.mode == GPU_ATTN_CHECK);
+    kernels[GPU_PART_GDN] = d->gdn.n_layer > 0;
     return gpu_modules_need(&g->modules, kernels, err);
 }
 
@@ -144,7 +147,7 @@ ie_status gpu_state_new(ie_backend *be, const ie_state_desc *d, ie_state **out, 
     if (!s) return IE_E_NOMEM;
     s->d = *d;
     st = gpu_enter(g, err);
-    if (!st) st = attention_loaded(g, d, err);
+    if (!st) st = kernels_loaded(g, d, err);
     if (!st) st = make(g, s, &p, err);
     if (st) drop(g, s);
     else *out = (ie_state *)(void *)s;

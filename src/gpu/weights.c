@@ -17,6 +17,7 @@ ie_status gpu_weights_alloc(ie_backend *be, ie_weights *w, ie_error *err) {
     uint64_t have = 0, total = 0;
     bool kernels[GPU_PARTS] = {false};
     for (uint32_t i = 0; i < w->n_mat; i++) kernels[w->mat[i].fmt->id] = true;
+    kernels[GPU_PART_DOT4] = gpu_mat_dot4(gpu_driver_card(g->drv), &g->mat);
     ie_status st = gpu_enter(g, err);
     if (!st) st = gpu_modules_need(&g->modules, kernels, err); /* now, not in the first step; and they take memory, too */
     if (!st) st = gpu_mem_info(g->drv, &have, &total, err);

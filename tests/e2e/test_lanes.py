@@ -45,7 +45,7 @@ def qwen35(tmp_path_factory):
     return maker(tiny_qwen35, tmp_path_factory.mktemp("qwen35"))
 
 
-@pytest.mark.parametrize("name, n, t", [("q4_k", 20, 1), ("q4-128", 20, 5), ("qwen3-hd48", 32, 16), ("llama-mixed", 4, 2)])
+@pytest.mark.parametrize("name, n, t", [("q4_k", 20, 1), ("q4-128", 20, 5), ("qwen3-hd48", 32, 16), ("llama-mixed", 4, 2), ("llama-hd320", 3, 1)])
 def test_whole_models(ie, tiny, qwen35, name, n, t):
     path = (qwen35 if name in tiny_qwen35.MODELS else tiny)(name)
     r = ie.run("-n", n, "-s", 1, "-t", t, path, "cpu", "cuda", program="tools/diff_backends", env={**LANES, "IE_LANES_FIRST": "1"}, timeout=900)  # no kernels are compiled after the first launch
