@@ -68,7 +68,8 @@ ie_backend *ie_backend_open(const char *name, const ie_backend_params *p, ie_err
     }
     ie_backend *be = open_gpu(p, err);
     if (be || !any || err->code == IE_E_ARG) return be;
-    if (p && p->note) ie_fail(p->note, err->code, "no GPU can be used, ie-run --list-devices says why");
+    if (p && p->note && err->code == IE_E_NOMEM) *p->note = *err;
+    else if (p && p->note) ie_fail(p->note, err->code, "no GPU can be used, ie-run --list-devices says why");
     return ie_cpu_open(p, err);
 }
 

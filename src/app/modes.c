@@ -29,6 +29,14 @@ static uint32_t count_types(const ie_gguf *g, by_type *t, uint32_t cap) {
 
 static double mb(uint64_t bytes) { return (double)bytes / 1e6; }
 
+/* Memory for contexts: the backend's, less the weights. */
+static uint64_t free_bytes(const ie_model *m) {
+    const ie_state_desc none = {.n_seq = 1};
+    uint64_t need = 0, have = 0;
+    m->be->api->state_room(m->be, &none, &need, &have);
+    return have;
+}
+
 static void print_info(const ie_model *m, const ie_model_info *i, const by_type *t, uint32_t n) {
     const ie_hparams *hp = &m->hp;
     printf("name          %s\narchitecture  %s\nparameters    %.2f M\n", i->name, i->arch, (double)i->n_params / 1e6);
@@ -48,7 +56,8 @@ static void print_info(const ie_model *m, const ie_model_info *i, const by_type 
     uint64_t kv = (uint64_t)((i->n_ctx_train + (int32_t)IE_PAGE - 1) / (int32_t)IE_PAGE) * i->kv_bytes_page;
     printf("memory        weights %.2f MB, key/value cache %.3f MB for each %u positions (%.2f MB for the whole context)\n",
            mb(i->weight_bytes), mb(i->kv_bytes_page), IE_PAGE, mb(kv));
-    printf("read          %.2f MB of weights for each token\nbackend       %s\n", mb(i->token_bytes), i->backend);
+    printf("read          %.2f MB of weights for each token\nbackend       %s; %.2f GB are free beside the weights\n", mb(i->token_bytes), i->backend,
+           (double)free_bytes(m) / 1e9);
 }
 
 ie_status app_info(const ie_model *m, const ie_run_opts *o, ie_error *err) {
@@ -66,13 +75,13 @@ ie_status app_info(const ie_model *m, const ie_run_opts *o, ie_error *err) {
         json_object_set_new(types, name ? name : "unknown",
                             json_pack("{s:I, s:I}", "tensors", (json_int_t)t[k].tensors, "bytes", (json_int_t)t[k].bytes));
     }
-    json_t *obj = json_pack("{s:o, s:s, s:I, s:i, s:i, s:I, s:i, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:s}", "name",
+    json_t *obj = json_pack("{s:o, s:s, s:I, s:i, s:i, s:I, s:i, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:s, s:I}", "name",
                             app_json_text(i.name, strlen(i.name)), "architecture", i.arch, "parameters", (json_int_t)i.n_params, "layers",
                             i.n_layer, "recurrent_layers", i.n_recurrent, "state_bytes", (json_int_t)i.state_bytes, "mtp_layers", i.n_mtp,
                             "mtp_bytes", (json_int_t)i.mtp_bytes, "embedding", i.n_embd, "heads", i.n_head, "kv_heads", i.n_head_kv, "head_dim", i.head_dim,
                             "vocabulary", i.n_vocab, "context", i.n_ctx_train, "weight_bytes", (json_int_t)i.weight_bytes, "token_bytes",
                             (json_int_t)i.token_bytes, "kv_bytes_per_32_positions", (json_int_t)i.kv_bytes_page, "tensor_types", types,
-                            "backend", i.backend);
+                            "backend", i.backend, "free_bytes", (json_int_t)free_bytes(m));
     return app_print_json(obj, err);
 }
 

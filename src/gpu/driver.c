@@ -54,8 +54,8 @@ static ie_status open_library(gpu_driver *d, ie_error *err) {
         if (!*name) continue;
         void *at = dlsym(d->lib, name);
         if (!at)
-            return ie_fail(err, IE_E_DEVICE, "%s: the library %s has no %s: the driver is too old", gpu_vendor_names[d->vendor], d->ops->libraries[0],
-                           name);
+            return ie_fail(err, IE_E_DEVICE, "%s: the library %s has no %s: the driver is too old; %s or later is needed", gpu_vendor_names[d->vendor],
+                           d->ops->libraries[0], name, d->ops->oldest);
         memcpy((char *)&d->call + entry_places[i], &at, sizeof at);
     }
     return IE_OK;

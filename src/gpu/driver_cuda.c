@@ -1,7 +1,9 @@
 /* NVIDIA: the driver API of libcuda.so.1. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver_int.h"
 #include "ptx.h"
@@ -17,13 +19,18 @@ enum { F_SHARED = 1, F_SHARED_MORE = 8, F_CARVEOUT = 9 }; /* CUfunction_attribut
 enum { LIMIT_STACK = 0 }; /* CUlimit */
 #define STACK_BYTES 128u /* a lane's stack: the driver keeps that much for all lanes that the card holds, 1 KB by itself; makes it more itself when a kernel spills more */
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_BYTES = 6 };
-enum { NO_DEVICE = 100, MISMATCH = 803, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, NO_BINARY = 209 };
+enum { NO_MEMORY = 2, NO_DEVICE = 100, NO_BINARY = 209, INVALID_PTX = 218, NO_COMPILER = 221, UNSUPPORTED_PTX = 222, NO_COMPILING = 223, MISMATCH = 803 };
+#define OLDEST "CUDA 11.8 (driver 520)"
+#define CONTROL "/dev/nvidiactl" /* the kernel driver's */
 
 static ie_status no_device(gpu_driver *d, int code, ie_error *err) {
     if (code == MISMATCH)
         return ie_fail(err, IE_E_DEVICE, "cuda: libcuda.so.1 and the NVIDIA kernel driver are of different versions: restart the machine");
     if (code && code != NO_DEVICE) return gpu_check(d, code, GPU_DO_init, err);
-    return ie_fail(err, IE_E_DEVICE, "cuda: no NVIDIA GPU: the driver reports no device");
+    if (access(CONTROL, R_OK | W_OK) == 0)
+        return ie_fail(err, IE_E_DEVICE, "cuda: no NVIDIA GPU: the driver reports no device (CUDA_VISIBLE_DEVICES can hide one)");
+    if (errno == EACCES || errno == EPERM) return ie_fail(err, IE_E_DEVICE, "cuda: no permission for " CONTROL);
+    return ie_fail(err, IE_E_DEVICE, "cuda: no NVIDIA GPU: " CONTROL " is missing (the kernel driver is not loaded, or this container was started without the card)");
 }
 
 /* A number that stays 0 where the driver does not know it. */
@@ -67,13 +74,22 @@ static ie_status usable(const gpu_driver *d, int32_t device, const gpu_card *c, 
                    MIN_CAPABILITY);
 }
 
+/* Why a device cannot be opened: mostly, other programs have its memory, of which the driver takes some hundred MB for a process. */
+static ie_status no_context(gpu_driver *d, int32_t device, int code, gpu_entry_id op, ie_error *err) {
+    if (code != NO_MEMORY) return gpu_check(d, code, op, err);
+    return ie_fail(err, IE_E_NOMEM, "cuda: device %d (%s) has no memory left for another program; nvidia-smi lists those that use its %.1f GB", device, d->card.name,
+                   (double)d->card.memory_bytes / 1e9);
+}
+
 static ie_status use(gpu_driver *d, int32_t device, ie_error *err) {
     int dev = 0;
     ie_status st = gpu_check(d, d->call.device_get(&dev, device), GPU_DO_device_get, err);
-    if (!st) st = gpu_check(d, d->call.context_retain(&d->context, dev), GPU_DO_context_retain, err);
     if (st) return st;
-    st = gpu_check(d, d->call.context_set(d->context), GPU_DO_context_set, err);
-    if (!st) st = gpu_check(d, d->call.context_limit(LIMIT_STACK, STACK_BYTES), GPU_DO_context_limit, err);
+    int code = d->call.context_retain(&d->context, dev);
+    if (code) return no_context(d, device, code, GPU_DO_context_retain, err);
+    code = d->call.context_set(d->context);
+    st = gpu_check(d, code, GPU_DO_context_set, err);
+    if (!st && (code = d->call.context_limit(LIMIT_STACK, STACK_BYTES))) st = no_context(d, device, code, GPU_DO_context_limit, err);
     if (st) d->call.context_release(dev);
     return st;
 }
@@ -124,11 +140,14 @@ static ie_status module_load(gpu_driver *d, const void *image, uint32_t part, co
     free(text);
     if (code == UNSUPPORTED_PTX) {
         gpu_ptx_version(image, version, sizeof version);
-        return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) is too old: %s is PTX %s, which needs CUDA 11.8 or later",
+        return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) is too old: %s is PTX %s; " OLDEST " or later is needed",
                        d->version / 1000, d->version % 1000 / 10, name, version);
     }
     log[sizeof log - 1] = 0;
     log[strcspn(log, "\n")] = 0;
+    if (code == NO_COMPILER)
+        return ie_fail(err, IE_E_DEVICE, "cuda: the driver's compiler is missing (libnvidia-ptxjitcompiler.so.1, of the driver's version; some systems have it as a package of its own)");
+    if (code == NO_COMPILING) return ie_fail(err, IE_E_DEVICE, "cuda: the driver may not compile: CUDA_DISABLE_PTX_JIT is set");
     if (code == INVALID_PTX || code == NO_BINARY)
         return ie_fail(err, IE_E_DEVICE, "cuda: the driver (CUDA %d.%d) cannot compile %s for %s: %s", d->version / 1000, d->version % 1000 / 10,
                        name, d->card.arch, log);
@@ -138,6 +157,7 @@ static ie_status module_load(gpu_driver *d, const void *image, uint32_t part, co
 const gpu_vendor_ops gpu_cuda_ops = {
     .libraries = libraries,
     .missing = "the library libcuda.so.1 is not installed (it comes with NVIDIA's driver)",
+    .oldest = OLDEST,
     .no_device = no_device,
     .card = card,
     .usable = usable,

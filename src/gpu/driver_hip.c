@@ -87,6 +87,7 @@ static ie_status module_load(gpu_driver *d, const void *image, uint32_t part, co
 const gpu_vendor_ops gpu_hip_ops = {
     .libraries = libraries,
     .missing = "the library libamdhip64.so is not installed (it comes with AMD's ROCm)",
+    .oldest = "that of ROCm 6.0",
     .no_device = no_device,
     .card = card,
     .usable = usable,

@@ -90,6 +90,7 @@ struct gpu_driver {
 typedef struct gpu_vendor_ops {
     const char *const *libraries; /* names tried in order, NULL at the end */
     const char *missing;          /* what to say when none is there */
+    const char *oldest;           /* the first driver that does */
     /* Says why a library without devices has none. count_code: of device_count. */
     ie_status (*no_device)(gpu_driver *d, int code, ie_error *err);
     ie_status (*card)(gpu_driver *d, int32_t device, gpu_card *out, ie_error *err);

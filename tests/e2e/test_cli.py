@@ -118,7 +118,7 @@ def test_json_of_generation(ie, model):
 
 def test_json_of_other_modes(ie, model, tmp_path):
     j = json.loads(ie.run(model, "--info", "--json").stdout)
-    assert j["architecture"] == tiny_models.MODELS["q8_0"].arch and j["vocabulary"] == 271 and j["tensor_types"]["Q8_0"]["tensors"] > 10
+    assert j["architecture"] == tiny_models.MODELS["q8_0"].arch and j["vocabulary"] == 271 and j["tensor_types"]["Q8_0"]["tensors"] > 10 and j["free_bytes"] > 1e6
     j = json.loads(ie.run(model, "--tokenize", "-p", "the", "--json").stdout)
     assert ",".join(map(str, j["tokens"])) == ids_of(ie, model, "the")
     j = json.loads(ie.run(model, "--detokenize", "--tokens", ids_of(ie, model, "héllo"), "--json").stdout)

@@ -73,7 +73,7 @@ FN(cuDeviceGetAttribute, int *v, int a, int d) {
     *v = a == 75 ? g.major : a == 76 ? g.minor : a == 16 ? 132 : a == 39 ? 2048 : a == 38 ? 50 << 20 : a == 97 ? 232448 : 1000;
     return OK;
 }
-FN(cuDevicePrimaryCtxRetain, void **c, int d) { return (void)d, g.contexts++, *c = &the_context, OK; }
+FN(cuDevicePrimaryCtxRetain, void **c, int d) { return (void)d, g.memory ? (g.contexts++, *c = &the_context, OK) : NO_MEMORY; }
 FN(cuDevicePrimaryCtxRelease_v2, int d) { return (void)d, g.contexts--, OK; }
 FN(cuCtxSetCurrent, void *c) { return current = c, OK; }
 FN(cuMemGetInfo_v2, size_t *f, size_t *t) { return *f = g.memory - g.used, *t = g.memory, ready(); }

@@ -212,6 +212,8 @@ static void test_cuda_refusals(void **state) {
     mock_set("count", 2), cuda_refused(2, "device 2: must be 0..1");
     mock_set("major", 7), cuda_refused(0, "is sm_70; this engine's kernels need sm_80");
     mock_set("major", 9), mock_set("init", 803), cuda_refused(-1, "different versions");
+    mock_set("init", 0), mock_set("memory", 0), cuda_refused(0, "device 0 (Mock GPU 0) has no memory left for another program; nvidia-smi lists those");
+    mock_set("memory", 1 << 30);
     mock_set("init", 999), cuda_refused(-1, "cuInit failed");
     mock_set("init", 0);
     ie_buf out = {0};
@@ -261,7 +263,14 @@ static void test_cuda(void **state) {
     d = gpu_driver_open(GPU_CUDA, -1, &err);
     assert_int_equal(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "the driver (CUDA 11.4) is too old: k.ptx is PTX 7.8"));
-    mock_set("version", 12040), mock_set("ptx", 0);
+    assert_non_null(strstr(err.msg, "CUDA 11.8 (driver 520) or later is needed"));
+    mock_set("version", 12040), mock_set("ptx", 221);
+    assert_int_equal(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "compiler is missing (libnvidia-ptxjitcompiler.so.1"));
+    mock_set("ptx", 223);
+    assert_int_equal(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err), IE_E_DEVICE);
+    assert_non_null(strstr(err.msg, "may not compile: CUDA_DISABLE_PTX_JIT is set"));
+    mock_set("ptx", 0);
     OK(gpu_module_load(d, ptx, GPU_PART_ALL, "k.ptx", &m, &err));
     assert_int_equal(gpu_function_get(d, m, "nothing", &other, &err), IE_E_DEVICE);
     assert_non_null(strstr(err.msg, "no function 'nothing'"));
