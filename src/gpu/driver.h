@@ -48,11 +48,12 @@ ie_status gpu_fill(gpu_driver *d, gpu_ptr dst, uint8_t value, uint64_t bytes, gp
 
 /* ---- code ---------------------------------------------------------------------------------------------------------- */
 
-/* Parts of a code: the kernels of a weight format (its number in the enum); attention of a head size (gpu_attn_size), the kernels that any card may
- * launch and those of cards without copies; attention of any head; recurrent layers; dot4 of several tokens, all formats; what every model
- * needs. modules.h loads what is needed. */
+/* Parts of a code: the kernels of a weight format (its number in the enum), and those of cards with copies; attention of a head size (gpu_attn_size), the
+ * kernels that any card may launch and those of cards without copies; attention of any head; recurrent layers; dot4 of several
+ * tokens, all formats; what every model needs. modules.h loads what is needed. */
 enum {
-    GPU_PART_ATTN = IE_F_COUNT,
+    GPU_PART_STREAM = IE_F_COUNT,
+    GPU_PART_ATTN = GPU_PART_STREAM + IE_F_COUNT,
     GPU_PART_ATTN_PLAIN = GPU_PART_ATTN + GPU_ATTN_SIZES,
     GPU_PART_ATTN_ANY = GPU_PART_ATTN_PLAIN + GPU_ATTN_SIZES,
     GPU_PART_GDN,

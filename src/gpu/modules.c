@@ -17,48 +17,51 @@ static const char *const heads[GPU_ATTN_SIZES] = {"64", "128", "256"};
 
 static const char *const any_head[] = {"attn", "attn_diff"}, *const recurrent[] = {"conv", "gdn", "gdn1", "gnorm"};
 
-/* Kernels whose names go on with one of n names, perhaps more after a '_'; their part, or, `each`, the first of n; what they are, for messages. */
+/* Kernels by their names: a prefix, one of n names, perhaps a '_' and more, which begins with `then`; the first row that fits counts. Their part, or, `each`,
+ * the first of n; what they are, for messages. */
 static const struct {
     const char *prefix, *const *names;
-    uint32_t n, part;
+    uint32_t n;
+    const char *then;
+    uint32_t part;
     bool each;
     const char *what;
 } families[] = {
-    {"ie_gemv_", formats, IE_F_COUNT, 0, true, "matrices of "},
-    {"ie_embed_", formats, IE_F_COUNT, 0, true, "matrices of "},
-    {"ie_attn_kv_", heads, GPU_ATTN_SIZES, GPU_PART_ATTN, true, "attention of heads up to "},
-    {"ie_attn_stream_", heads, GPU_ATTN_SIZES, GPU_PART_ATTN, true, "attention of heads up to "},
-    {"ie_attn_one_", heads, GPU_ATTN_SIZES, GPU_PART_ATTN_PLAIN, true, "plain attention of heads up to "},
-    {"ie_attn_split_", heads, GPU_ATTN_SIZES, GPU_PART_ATTN_PLAIN, true, "plain attention of heads up to "},
-    {"ie_", any_head, 2, GPU_PART_ATTN_ANY, false, "attention of any head"},
-    {"ie_", recurrent, 4, GPU_PART_GDN, false, "recurrent layers"},
+    {"ie_gemv_", formats, IE_F_COUNT, "_t4", GPU_PART_DOT4, false, "dot4 of several tokens"},
+    {"ie_gemv_", formats, IE_F_COUNT, "_s", GPU_PART_STREAM, true, "streamed matrices of "},
+    {"ie_gemv_", formats, IE_F_COUNT, "", 0, true, "matrices of "},
+    {"ie_embed_", formats, IE_F_COUNT, "", 0, true, "matrices of "},
+    {"ie_attn_kv_", heads, GPU_ATTN_SIZES, "", GPU_PART_ATTN, true, "attention of heads up to "},
+    {"ie_attn_stream_", heads, GPU_ATTN_SIZES, "", GPU_PART_ATTN, true, "attention of heads up to "},
+    {"ie_attn_one_", heads, GPU_ATTN_SIZES, "", GPU_PART_ATTN_PLAIN, true, "plain attention of heads up to "},
+    {"ie_attn_split_", heads, GPU_ATTN_SIZES, "", GPU_PART_ATTN_PLAIN, true, "plain attention of heads up to "},
+    {"ie_", any_head, 2, "", GPU_PART_ATTN_ANY, false, "attention of any head"},
+    {"ie_", recurrent, 4, "", GPU_PART_GDN, false, "recurrent layers"},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
-#define DOT4 "_t4" /* of any format */
 
-/* The name of a family that a kernel's goes on with; the family's n: none. */
-static uint32_t name_in(size_t family, const char *kernel, size_t n) {
-    size_t at = strlen(families[family].prefix), end;
-    for (uint32_t k = 0; n >= at && strncmp(kernel, families[family].prefix, at) == 0 && k < families[family].n; k++) {
-        end = at + strlen(families[family].names[k]);
-        if (n >= end && strncmp(kernel + at, families[family].names[k], end - at) == 0 && (n == end || kernel[end] == '_')) return k;
-    }
-    return families[family].n;
+/* Takes `text` off the front of n bytes at *at. */
+static bool take(const char **at, size_t *n, const char *text) {
+    size_t len = strlen(text);
+    if (*n < len || strncmp(*at, text, len) != 0) return false;
+    *at += len, *n -= len;
+    return true;
 }
 
 uint32_t gpu_kernel_part(const char *kernel, size_t n) {
-    size_t end = strlen(DOT4);
-    if (n > end && strncmp(kernel + n - end, DOT4, end) == 0) return GPU_PART_DOT4;
-    for (size_t i = 0; i < N_FAMILIES; i++) {
-        uint32_t k = name_in(i, kernel, n);
-        if (k < families[i].n) return families[i].part + (families[i].each ? k : 0u);
-    }
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        for (uint32_t k = 0; k < families[i].n; k++) {
+            const char *at = kernel;
+            size_t left = n;
+            if (!take(&at, &left, families[i].prefix) || !take(&at, &left, families[i].names[k]) || (left && *at != '_')) continue;
+            if (take(&at, &left, families[i].then)) return families[i].part + (families[i].each ? k : 0u);
+        }
     return GPU_PART_REST;
 }
 
 /* The code's name and the part's. */
 static void name_of(const gpu_modules *m, uint32_t part, char *out, size_t n) {
-    snprintf(out, n, part == GPU_PART_DOT4 ? "%s (dot4 of several tokens)" : "%s", m->name);
+    snprintf(out, n, "%s", m->name);
     for (size_t i = 0; i < N_FAMILIES; i++) {
         uint32_t k = part - families[i].part;
         if (part < families[i].part || k >= (families[i].each ? families[i].n : 1u)) continue;

@@ -10,14 +10,24 @@
 
 #define SLAB_BYTES (64u << 20) /* of a staging buffer; at least one tile */
 
+/* What matrices need. */
+static void kernels_of(const gpu_backend *g, const ie_weights *w, bool kernels[GPU_PARTS]) {
+    const gpu_card *card = gpu_driver_card(g->drv);
+    for (uint32_t i = 0; i < w->n_mat; i++) {
+        const ie_format *f = w->mat[i].fmt;
+        kernels[f->id] = true;
+        kernels[GPU_PART_STREAM + f->id] = card->copies && f->dot != IE_FLOAT;
+    }
+    kernels[GPU_PART_DOT4] = gpu_mat_dot4(card, &g->mat);
+}
+
 ie_status gpu_weights_alloc(ie_backend *be, ie_weights *w, ie_error *err) {
     gpu_backend *g = gpu_of(be);
     if (g->weights) return ie_fail(err, IE_E_ARG, "weights: allocated already");
     ie_weights_place(w, gpu_mat_bytes);
     uint64_t have = 0, total = 0;
     bool kernels[GPU_PARTS] = {false};
-    for (uint32_t i = 0; i < w->n_mat; i++) kernels[w->mat[i].fmt->id] = true;
-    kernels[GPU_PART_DOT4] = gpu_mat_dot4(gpu_driver_card(g->drv), &g->mat);
+    kernels_of(g, w, kernels);
     ie_status st = gpu_enter(g, err);
     if (!st) st = gpu_modules_need(&g->modules, kernels, err); /* now, not in the first step; and they take memory, too */
     if (!st) st = gpu_mem_info(g->drv, &have, &total, err);

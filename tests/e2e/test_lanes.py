@@ -40,6 +40,14 @@ def test_norm_in_a_matrix(ie):
     assert "[       OK ] norm_leads" in r.stdout + r.stderr
 
 
+def test_kernels_of_a_file(ie, tiny, tmp_path):
+    """Text from outside comes by parts, too; and what is no text at all."""
+    text = lambda *o: ie.run(tiny("q4_k"), "--tokens", "1,2,3", "-n", 3, "-q", "--backend", "cuda", *o, env=LANES).stdout
+    assert text("--hsaco", BUILD / "ie_kernels.ptx") == text()
+    (tmp_path / "cut.ptx").write_bytes((BUILD / "ie_kernels.ptx").read_bytes()[:100000])
+    assert "the kernels have no function" in ie.run(tiny("q4_k"), "--tokens", "1", "--backend", "cuda", "--hsaco", tmp_path / "cut.ptx", env=LANES, check=False).stderr
+
+
 @pytest.fixture(scope="module")
 def qwen35(tmp_path_factory):
     return maker(tiny_qwen35, tmp_path_factory.mktemp("qwen35"))

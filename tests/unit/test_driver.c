@@ -357,8 +357,8 @@ static const struct {
     {"ie_rmsnorm", GPU_PART_REST}, {"ie_gemv_many", GPU_PART_REST}, {"ie_gemv_q4_kx", GPU_PART_REST}, {"ie_gdn2", GPU_PART_REST}, {"ie_rope_kv", GPU_PART_REST},
     {"ie_attn", GPU_PART_ATTN_ANY}, {"ie_attn_diff", GPU_PART_ATTN_ANY}, {"ie_gdn", GPU_PART_GDN}, {"ie_gdn1", GPU_PART_GDN}, {"ie_gnorm", GPU_PART_GDN},
     {"ie_gemv_q4_k_t4", GPU_PART_DOT4}, {"ie_gemv_q8_0_t4", GPU_PART_DOT4},
-    {"ie_gemv_q4_k", IE_F_Q4_K}, {"ie_gemv_q4_k_s16", IE_F_Q4_K}, {"ie_embed_q4_k", IE_F_Q4_K}, {"ie_gemv_iq4_nl_t8", IE_F_IQ4_NL}, {"ie_gemv_f16", IE_F_F16},
-    {"ie_embed_bf16", IE_F_BF16}, {"ie_gemv_q4_0_s", IE_F_Q4_0}, {"ie_attn_kv_64", GPU_PART_ATTN}, {"ie_attn_stream_256", GPU_PART_ATTN + 2},
+    {"ie_gemv_q4_k", IE_F_Q4_K}, {"ie_gemv_q4_k_s16", GPU_PART_STREAM + IE_F_Q4_K}, {"ie_embed_q4_k", IE_F_Q4_K}, {"ie_gemv_iq4_nl_t8", IE_F_IQ4_NL}, {"ie_gemv_f16", IE_F_F16},
+    {"ie_embed_bf16", IE_F_BF16}, {"ie_gemv_q4_0_s", GPU_PART_STREAM + IE_F_Q4_0}, {"ie_gemv_q4_0_t16", IE_F_Q4_0}, {"ie_attn_kv_64", GPU_PART_ATTN}, {"ie_attn_stream_256", GPU_PART_ATTN + 2},
     {"ie_attn_one_128", GPU_PART_ATTN_PLAIN + 1}, {"ie_attn_split_64", GPU_PART_ATTN_PLAIN},
 };
 #define N_KERNELS (sizeof kernels / sizeof *kernels)
@@ -387,7 +387,7 @@ static void test_parts(void **state) {
     int held = mock_held();
     OK(gpu_modules_open(&m, d, path, &err));
     assert_int_equal(mock_held(), held + 1); /* what every model needs, and nothing else */
-    bool need[GPU_PARTS] = {[IE_F_Q4_K] = true, [GPU_PART_ATTN] = true};
+    bool need[GPU_PARTS] = {[GPU_PART_STREAM + IE_F_Q4_K] = true, [GPU_PART_ATTN] = true};
     OK(gpu_modules_need(&m, need, &err));
     OK(gpu_modules_need(&m, need, &err));
     assert_int_equal(mock_held(), held + 3);
