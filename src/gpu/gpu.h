@@ -69,6 +69,7 @@ typedef struct {
     bool many;        /* a single token's matrices of one input are one launch, where the card's kernels can */
 } gpu_mat_choice;
 void gpu_mat_choice_read(gpu_mat_choice *c); /* IE_TR_MIN, IE_GEMV_NOBATCH, IE_NORM_FUSE, IE_GEMV_MANY */
+bool gpu_mat_streams(const gpu_card *card, const ie_mat *m); /* whether a matrix, whose bytes are known, is for the kernels that stream */
 bool gpu_mat_dot4(const gpu_card *card, const gpu_mat_choice *c); /* whether some numbers of tokens are for the dot4 kernels */
 
 /* Everything that turning ops into launches needs to know of a run. Addresses are device memory. */

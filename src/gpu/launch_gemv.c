@@ -274,3 +274,8 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
                       .scale = op->scale};
     return gpu_add(out, names[m->fmt->id].embed, ie_gpu_units(ie_nblk(m->cols)), r->step->n, 32, &a, sizeof a, err);
 }
+
+bool gpu_mat_streams(const gpu_card *card, const ie_mat *m) {
+    const gpu_run r = {.card = card};
+    return mat_streams(&r, m);
+}

@@ -10,13 +10,13 @@
 
 #define SLAB_BYTES (64u << 20) /* of a staging buffer; at least one tile */
 
-/* What matrices need. */
+/* What matrices need, whose bytes are known. */
 static void kernels_of(const gpu_backend *g, const ie_weights *w, bool kernels[GPU_PARTS]) {
     const gpu_card *card = gpu_driver_card(g->drv);
     for (uint32_t i = 0; i < w->n_mat; i++) {
-        const ie_format *f = w->mat[i].fmt;
-        kernels[f->id] = true;
-        kernels[GPU_PART_STREAM + f->id] = card->copies && f->dot != IE_FLOAT;
+        const ie_mat *m = &w->mat[i];
+        kernels[m->fmt->id] = true;
+        kernels[GPU_PART_STREAM + m->fmt->id] |= gpu_mat_streams(card, m);
     }
     kernels[GPU_PART_DOT4] = gpu_mat_dot4(card, &g->mat);
 }
