@@ -19,11 +19,11 @@ static bool wanted(const char *entry, uint32_t part) {
     return part == GPU_PART_ALL || gpu_kernel_part(name, strcspn(name, "(")) == part;
 }
 
-/* Text that is as long in both: `to` in the place of what is behind the first `mark`. */
-static char *put_behind(char *text, const char *mark, const char *to) {
+/* `to` in the place of what is behind the first `mark`, as far as the text goes. */
+static void put_behind(char *text, const char *mark, const char *to) {
     char *at = strstr(text, mark);
-    if (at && strlen(at) > strlen(mark) + strlen(to)) memcpy(at + strlen(mark), to, strlen(to));
-    return at;
+    if (at)
+        for (at += strlen(mark); *at && *to; at++, to++) *at = *to;
 }
 
 /* The text is for sm_80; what only newer cards know stands in it behind a mark that makes it a comment (kernels/gpu.h: IE_SM90). For such a card: for
@@ -31,7 +31,8 @@ static char *put_behind(char *text, const char *mark, const char *to) {
 static void make_newer(char *text) {
     static const char mark[] = "//sm_90 ";
     put_behind(text, ".version ", "8.0");
-    for (char *at = put_behind(text, ".target sm_", "90"); at && (at = strstr(at, mark));) memset(at, ' ', sizeof mark - 1u);
+    put_behind(text, ".target sm_", "90");
+    for (char *at = text; (at = strstr(at, mark));) memset(at, ' ', sizeof mark - 1u);
 }
 
 char *gpu_ptx_text(const char *ptx, uint32_t part, bool newer, ie_error *err) {
