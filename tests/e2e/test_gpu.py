@@ -258,6 +258,11 @@ def test_error_lines(ie, tiny, tmp_path):
     assert run("--backend", "hip", "--hsaco", tmp_path / "none", env=SIM).startswith(f"file '{tmp_path}/none' cannot be opened")
     r = ie.run(tiny("q8_0"), "--tokens", "1,2", "--backend", "hip", "--hsaco", junk, env=SIM, check=False)
     assert r.returncode == 1 and r.stderr.splitlines()[-1] == f"ie-run: hip: {junk} is no code object for gfx1201"
+    for vendor, lib, other, entry, needs in [("cuda", "libcuda.so.1", "sim/libamdhip64.so", "cuInit", "CUDA 11.8 (driver 520)"),
+                                             ("hip", "libamdhip64.so", "tests/card/libcuda.so.1", "hipInit", "that of ROCm 6.0")]:
+        (tmp_path / vendor).mkdir()
+        shutil.copy(BUILD / other, tmp_path / vendor / lib)  # a library that lacks what is looked for
+        assert run("--backend", vendor, env={"LD_LIBRARY_PATH": str(tmp_path / vendor)}) == f"{vendor}: the library {lib} has no {entry}: the driver is too old; {needs} or later is needed"
 
 
 def test_files_of_the_callers_are_not_passed_over(ie, tiny, tmp_path):
