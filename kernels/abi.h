@@ -75,6 +75,16 @@ typedef struct {
     IE_PTR(const float) row; /* 0: x is there */
 } ie_abi_stream_one;
 
+/* gemv_stream.c: two matrices of one x, which the first one's launch would take or make. Pairs: formats that published mixtures put side by side. */
+#define IE_STREAM_PAIRS(P) P(q4_k, Q4_K, q6_k, Q6_K) P(q5_k, Q5_K, q6_k, Q6_K) P(q4_k, Q4_K, q5_k, Q5_K)
+typedef struct {
+    ie_abi_stream_one one;    /* its g.step: workgroups of the first matrix */
+    IE_PTR(const uint32_t) w; /* the other matrix, as in ie_abi_gemv */
+    IE_PTR(float) y;
+    IE_PTR(const float) bias;
+    uint32_t rows, ahead, step;
+} ie_abi_stream_two;
+
 /* gemv_stream_t.c */
 typedef struct {
     ie_abi_gemv g; /* waves: all of a workgroup's; ahead: units of a wave's ring */

@@ -3,8 +3,8 @@
  *
  *   ie_attn_stream_*   up to 8, 4, 6 query heads of a KV head; for heads of up to 64, 128, 256
  *
- * The card copies all pages of the partial to LDS, keys first, before the launches before this one are through where older steps have written them; what there
- * is no place for comes when the keys have been used. A wave scores a page for all heads, a lane a position; then a lane has two dimensions of G heads' outputs. The
+ * The card copies all pages of the partial to LDS: keys before the launches before this one are through where older steps have written them; values as soon as the
+ * queries are there, which would wait behind them; what there is no place for when the keys have been used. A wave scores a page for all heads, a lane a position; then a lane has two dimensions of G heads' outputs. The
  * partials of a query come to LDS by one copy, too, for who comes last. Much of this is done once a launch: it is in loops, since an instruction that is not in the
  * unit's cache costs more than any other.
  *
@@ -47,11 +47,6 @@ IE_INLINE void flow_ask(const flow *w, const flow_lds *l, uint32_t hdp, uint32_t
     ie_arrive_expect(l->arrived + i, bytes);
     ie_copy(flow_at(l, hdp, i, PLACES), w->page + (i < IE_FOLD_PAGES ? 0u : hdp * IE_PAGE), bytes, l->arrived + i);
 }
-/* Keys and values of the wave's page; values for which there is a place. By lane 0. */
-IE_INLINE void flow_ask_page(const flow *w, const flow_lds *l, uint32_t hdp, const uint32_t PLACES) {
-    flow_ask(w, l, hdp, ie_wave(), PLACES);
-    if (IE_FOLD_PAGES + ie_wave() < PLACES) flow_ask(w, l, hdp, IE_FOLD_PAGES + ie_wave(), PLACES);
-}
 
 /* Which partial of which heads; and what can be asked for before the launches before this one are through. Ends with them through. */
 IE_INLINE flow flow_begin(const ie_abi_attn *a, const flow_lds *l, const uint32_t PLACES) {
@@ -61,6 +56,7 @@ IE_INLINE flow flow_begin(const ie_abi_attn *a, const flow_lds *l, const uint32_
     w.kv = ie_div_inv(ie_wg_x(), a->shares_inv);
     uint32_t from = (ie_wg_x() - w.kv * a->shares) * a->hpw;
     w.head = w.kv * a->group + from, w.n = a->group - from < a->hpw ? a->group - from : a->hpw;
+    const uint32_t seq = b->seq[w.t]; /* with the position: what is asked for later waits for it */
     w.v = view_of(a, w.t);
     w.k = view_k0(w.v) + ie_wg_z(), w.page0 = ie_part_page(w.k);
     w.mine = w.t < b->n && w.k < view_k1(w.v);
@@ -70,14 +66,14 @@ IE_INLINE flow flow_begin(const ie_abi_attn *a, const flow_lds *l, const uint32_
         w.seen = wave >= w.p0 && wave < w.p1;
         w.fresh = a->fresh && w.k + 1u == view_k1(w.v), w.np = end - 1u - w.page0, w.slot = ie_slot_of(w.v.hi - 1u);
         w.lo = slot_lo(w.v, w.page0 + wave), w.hi = slot_hi(w.v, w.page0 + wave);
-        if (w.seen) w.page += a->pages.table[ie_table_at(b->seq[w.t], w.page0 + wave, a->pages.per_seq)] * a->pages.page_stride + (uint64_t)w.kv * hdp * 2u * IE_PAGE;
+        if (w.seen) w.page += a->pages.table[ie_table_at(seq, w.page0 + wave, a->pages.per_seq)] * a->pages.page_stride + (uint64_t)w.kv * hdp * 2u * IE_PAGE;
         if (ie_tid() < ARRIVALS) ie_arrive_new(l->arrived + ie_tid(), 1u);
         ie_arrive_ready();
         ie_barrier();
         bool early = b->n == 1u && (a->fresh || w.page0 + wave + 1u < end), ask = w.seen && ie_lane() == 0u;
-        if (ask && early) flow_ask_page(&w, l, hdp, PLACES);
+        if (ask && early) flow_ask(&w, l, hdp, wave, PLACES);
         ie_dep_wait();
-        if (ask && !early) flow_ask_page(&w, l, hdp, PLACES);
+        if (ask && !early) flow_ask(&w, l, hdp, wave, PLACES);
     } else ie_dep_wait();
     return w;
 }
@@ -172,17 +168,33 @@ IE_INLINE void flow_scores(const ie_abi_attn *a, const flow *w, const flow_lds *
         }
     }
 }
-/* After a barrier: exponentials, factors and sums (as part_soft). */
+/* After a barrier: exponentials, factors and sums (as part_soft). Maxima over pages are taken in all lanes together: lane 8 h + p has page p of head h0 + h. */
 IE_INLINE void flow_soft(const flow *w, const flow_lds *l) {
-    const uint32_t wave = ie_wave();
+    const float none = -__builtin_inff();
+    const uint32_t wave = ie_wave(), lane = ie_lane(), page = lane % IE_FOLD_PAGES;
 #pragma unroll 1
-    for (uint32_t h = 0u; h < w->n; h++) {
-        IE_LDS soft *f = l->f + h;
-        const tops t = tops_of(f, wave);
-        float e = ie_exp(f->e[wave][ie_lane()] - t.upto), c = ie_exp(t.before - t.upto), sum = ie_wave_tree(e);
-        f->e[wave][ie_lane()] = e;
-        if (ie_lane() == 0u) f->c[wave] = w->seen ? c : 1.0f, f->sum[wave] = sum;
-        if (ie_tid() == 0u) f->all = t.all;
+    for (uint32_t h0 = 0u; h0 < w->n; h0 += 32u / IE_FOLD_PAGES) {
+        const uint32_t mine = h0 + lane / IE_FOLD_PAGES;
+        IE_LDS soft *f = l->f + (mine < w->n ? mine : h0);
+        float upto = f->top[page]; /* pages not seen have -infinity */
+#pragma unroll
+        for (uint32_t d = 1u; d < IE_FOLD_PAGES; d *= 2u) {
+            float x = ie_readlanef(upto, page >= d ? lane - d : lane);
+            upto = upto > x ? upto : x;
+        }
+        float before = ie_readlanef(upto, page ? lane - 1u : lane);
+        if (wave == 0u && mine < w->n) {
+            f->c[page] = page >= w->p0 && page < w->p1 ? ie_exp((page ? before : none) - upto) : 1.0f;
+            if (page + 1u == IE_FOLD_PAGES) f->all = upto;
+        }
+#pragma unroll
+        for (uint32_t h = 0u; h < 32u / IE_FOLD_PAGES; h++) {
+            IE_LDS soft *to = l->f + h0 + h;
+            if (h0 + h >= w->n) break;
+            float e = ie_exp(to->e[wave][lane] - ie_readlanef(upto, IE_FOLD_PAGES * h + wave)), sum = ie_wave_tree(e);
+            to->e[wave][lane] = e;
+            if (lane == 0u) to->sum[wave] = sum;
+        }
     }
 }
 #define ROWS 8u
@@ -289,6 +301,7 @@ IE_INLINE void attn_stream(const ie_abi_attn *a, const flow_lds *l, const uint32
     if (a->fresh) flow_fresh(a, &w, l, HD);
     else flow_queries(a, &w, l, HD);
     ie_barrier();
+    if (w.seen && IE_FOLD_PAGES + ie_wave() < PLACES && ie_lane() == 0u) flow_ask(&w, l, hdp, IE_FOLD_PAGES + ie_wave(), PLACES);
     if (w.fresh) flow_store(a, &w, l);
     if (w.n == 1u) flow_scores(a, &w, l, HD, 1u, PLACES);
     else flow_scores(a, &w, l, HD, HG, PLACES);

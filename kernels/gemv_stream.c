@@ -1,12 +1,14 @@
 /* Matrix times one row, for cards that copy memory to LDS by themselves (IE_COPIES): the bits of ie_gemv_FORMAT.
  *
- *   ie_gemv_FORMAT_s   y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8, or the launch makes it: RMSNorm of a row
+ *   ie_gemv_FORMAT_s         y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8, or the launch makes it: RMSNorm of a row
+ *   ie_gemv_FORMAT_s_OTHER   the same, and y2[r] = row r of another matrix . x (+ bias2[r])
  *
  * A workgroup takes tile after tile, `step` (the grid) apart; its 8 or 16 waves share out each tile's segments, the same ones in each tile. A wave has
  * a ring of `ahead` units in LDS: while it works on one, the others are on their way, over the ends of tiles, too, and before the launches
  * before this one are through. So loads need no registers and never stand still.
  *
  * RMSNorm: each workgroup makes all of x for itself, which takes less time than a launch does to end; one of them leaves it in memory for later launches.
+ * Two matrices: the first workgroups, one.g.step of them, share out the tiles of one, those after them the tiles of the other.
  *
  * Operands: as gemv.c. Launch: 256 or 512 lanes, x = any number of workgroups up to the tiles; LDS beyond the static: the Q8 blocks of x (64 bytes each), then
  * the waves' rings. Bytes moved: each weight once, x (as floats where it is made) once a workgroup. */
@@ -14,6 +16,12 @@
 
 #if IE_COPIES
 #define RING_MAX 8u /* units */
+
+/* What a workgroup declares. sums: of two tiles in turn, so that one wave adds up a tile's while the others go on. */
+typedef struct {
+    float sums[2u * IE_MAX_SEGS * 32u];
+    uint64_t arrived[IE_STREAM_WAVES * RING_MAX], x_arrived; /* of each place of the waves' rings; of x */
+} stream_lds;
 
 typedef struct {
     uint32_t i0, i1, seg; /* the wave's units of a tile, its first segment */
@@ -41,17 +49,32 @@ IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_gemv *a, stream *s) {
     if (++s->i == s->i1) s->i = s->i0, s->tile = ie_stream_next(s->tile, a->step);
 }
 
-IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
+IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, uint32_t wg, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
     uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = ie_stream_seg(nseg, wave + 1u, a->waves);
-    stream s = {.seg = ie_stream_seg(nseg, wave, a->waves), .tile = ie_wg_x()};
+    stream s = {.seg = ie_stream_seg(nseg, wave, a->waves), .tile = wg};
     s.i0 = s.i = ie_seg_unit(s.seg, a->nblk), s.i1 = ie_seg_unit(seg1, a->nblk);
     s.ring = rings + wave * a->ahead * ie_gpu_place_words(f), s.arrived = arrived + wave * RING_MAX;
     if (s.i0 == s.i1) s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
     if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane(), 1u);
     ie_arrive_ready();
     ie_wave_sync();
-    for (uint32_t k = 0; k < a->ahead; k++) stream_ask(f, a, &s);
     return s;
+}
+/* What is asked for before a row to be normed: less than the ring holds, since loads of the row wait behind what the card has to bring for all units. */
+IE_INLINE uint32_t stream_early(uint32_t ahead) { return (ahead + 1u) / 2u; }
+/* The next n units. */
+IE_INLINE void stream_fill(ie_gpu_format f, const ie_abi_gemv *a, uint32_t n, stream *s) {
+    for (uint32_t k = 0; k < n; k++) stream_ask(f, a, s);
+}
+
+/* x as it is, to LDS, by a copy that *arrived counts. */
+IE_INLINE void row_take(const ie_abi_gemv *a, IE_LDS uint32_t *x, IE_LDS uint64_t *arrived) {
+    const uint32_t bytes = a->nblk * IE_Q8_WORDS * 4u;
+    if (ie_tid() == 0u) {
+        ie_arrive_expect(arrived, bytes);
+        ie_copy(x, a->x, bytes, arrived);
+    }
+    ie_arrive_wait(arrived, 0u);
 }
 
 /* ---- RMSNorm of the row that is taken ------------------------------------------------------------------------------------------ */
@@ -110,22 +133,33 @@ IE_INLINE void eight_put(const ie_abi_stream_one *o, const eight *e, float r, ui
         if (tell && out->y) out->y[b * IE_BLOCK + part * 8u + i] = y[i];
     if (tell && bad) ie_atomic_max(&out->batch->bad, out->bad);
 }
-/* x := Q8 of the norm of o->row. e: the norm's weights of the lane's first block are there. Ends with a barrier. */
-IE_INLINE void row_norm(const ie_abi_stream_one *o, eight *e, IE_LDS uint32_t *x, IE_LDS float *sums) {
-    const uint32_t nblk = o->g.nblk, n = nblk * IE_BLOCK, tell = ie_wg_x() + 1u == o->g.step;
-    uint32_t b = ie_tid() / 4u;
-    eight_load(o->row, b, nblk, e->x);
-    if (ie_wave() < 8u) row_squares(o->row, n, ie_wave(), 20u, sums);
+/* A wave's k-th eight blocks: the lane's. */
+#define EIGHTS 3u /* of them are in registers at once */
+IE_INLINE uint32_t eight_block(const ie_abi_gemv *a, uint32_t k) { return (k * a->waves + ie_wave()) * 8u + ie_lane() / 4u; }
+/* The norm's weights of the first ones; before anything else is asked for, since they come from memory. */
+IE_INLINE void eight_weights(const ie_abi_gemv *a, eight e[EIGHTS]) {
+#pragma unroll
+    for (uint32_t k = 0; k < EIGHTS; k++) eight_load(a->norm.w, eight_block(a, k), a->nblk, e[k].w);
+}
+/* The row's values of the first ones, and its sum of squares. Ends with a barrier. */
+IE_INLINE void row_squares_all(const ie_abi_stream_one *o, eight e[EIGHTS], IE_LDS float *sums) {
+#pragma unroll
+    for (uint32_t k = 0; k < EIGHTS; k++) eight_load(o->row, eight_block(&o->g, k), o->g.nblk, e[k].x);
+    if (ie_wave() < 8u) row_squares(o->row, o->g.nblk * IE_BLOCK, ie_wave(), 20u, sums);
     ie_barrier();
+}
+/* x := Q8 of the row's norm; e: the first ones' values and weights. Ends with a barrier. */
+IE_INLINE void row_norm(const ie_abi_stream_one *o, uint32_t wg, eight e[EIGHTS], IE_LDS uint32_t *x, IE_LDS float *sums) {
+    const uint32_t nblk = o->g.nblk, n = nblk * IE_BLOCK, each = 8u * o->g.waves, tell = wg + 1u == o->g.step;
     float r = squares_factor(sums, n, o->g.norm.eps);
+#pragma unroll
+    for (uint32_t k = 0; k < EIGHTS; k++)
+        if (k * each < nblk) eight_put(o, &e[k], r, eight_block(&o->g, k), tell, x);
 #pragma unroll 1
-    for (uint32_t b0 = ie_wave() * 8u; b0 < nblk; b0 += o->g.waves * 8u) {
-        b = b0 + ie_lane() / 4u;
-        if (b0 != ie_wave() * 8u) {
-            eight_load(o->row, b, nblk, e->x);
-            eight_load(o->g.norm.w, b, nblk, e->w);
-        }
-        eight_put(o, e, r, b, tell, x);
+    for (uint32_t k = EIGHTS; k * each < nblk; k++) {
+        eight_load(o->row, eight_block(&o->g, k), nblk, e[0].x);
+        eight_load(o->g.norm.w, eight_block(&o->g, k), nblk, e[0].w);
+        eight_put(o, &e[0], r, eight_block(&o->g, k), tell, x);
     }
     ie_barrier();
 }
@@ -166,37 +200,33 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
     x_lds(x + (i * IE_GPU_UNIT + b) * IE_Q8_WORDS, q); \
     acc = add_block(KIND, BIAS, &o, q, acc);
 
-/* sums: of two tiles in turn, so that one wave adds up a tile's while the others go on. */
+/* By workgroup wg of those that the matrix has. */
 #define GEMV_STREAM(F, KIND, BIAS, ROW) \
-    IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_stream_one a) { \
-        static IE_LDS_VAR float sums[2u * IE_MAX_SEGS * 32u]; \
-        static IE_LDS_VAR uint64_t arrived[IE_STREAM_WAVES * RING_MAX], x_arrived; \
+    IE_INLINE void stream_##F(const ie_abi_stream_one *a, uint32_t wg, IE_LDS stream_lds *m) { \
         IE_LDS uint32_t *x = ie_lds_more; \
-        const uint32_t nblk = a.g.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a.g.rows); \
+        const uint32_t nblk = a->g.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a->g.rows); \
         ie_dep_go(); \
-        if (ie_tid() == 0u) ie_arrive_new(&x_arrived, 1u); \
-        stream s = stream_new(ROW, &a.g, x + nblk * IE_Q8_WORDS, arrived); \
-        eight e8; \
-        if (a.row) eight_load(a.g.norm.w, ie_tid() / 4u, nblk, e8.w); \
+        eight e8[EIGHTS]; \
+        if (a->row) eight_weights(&a->g, e8); \
+        if (ie_tid() == 0u) ie_arrive_new(&m->x_arrived, 1u); \
+        stream s = stream_new(ROW, &a->g, wg, x + nblk * IE_Q8_WORDS, m->arrived); \
+        const uint32_t early = a->row ? stream_early(a->g.ahead) : a->g.ahead; \
+        stream_fill(ROW, &a->g, early, &s); \
         ie_barrier(); \
         ie_dep_wait(); \
-        if (a.row) row_norm(&a, &e8, x, sums); \
-        else { \
-            if (ie_tid() == 0u) { \
-                ie_arrive_expect(&x_arrived, nblk * IE_Q8_WORDS * 4u); \
-                ie_copy(x, a.g.x, nblk * IE_Q8_WORDS * 4u, &x_arrived); \
-            } \
-            ie_arrive_wait(&x_arrived, 0u); \
-        } \
+        if (a->row) row_squares_all(a, e8, m->sums); \
+        else row_take(&a->g, x, &m->x_arrived); \
+        stream_fill(ROW, &a->g, a->g.ahead - early, &s); \
+        if (a->row) row_norm(a, wg, e8, x, m->sums); \
         uint32_t place = 0u, phase = 0u; \
-        for (uint32_t tile = ie_wg_x(), k = 0u; tile < tiles; tile = ie_stream_next(tile, a.g.step), k++) { \
-            IE_LDS float *to = sums + k % 2u * IE_MAX_SEGS * 32u + r; \
+        for (uint32_t tile = wg, k = 0u; tile < tiles; tile = ie_stream_next(tile, a->g.step), k++) { \
+            IE_LDS float *to = m->sums + k % 2u * IE_MAX_SEGS * 32u + r; \
             const uint32_t row = tile * IE_TILE_ROWS + r; \
-            const bool mine = ie_wave_turn(k, a.g.waves) == ie_wave(); \
+            const bool mine = ie_wave_turn(k, a->g.waves) == ie_wave(); \
             uint32_t seg = s.seg, end = ie_seg_unit(seg + 1u, nblk); \
             float acc = 0.0f; \
             ends e = {0.0f, 0.0f}; \
-            if (mine) e = ends_of(&a.g, row, 0u); \
+            if (mine) e = ends_of(&a->g, row, 0u); \
             for (uint32_t i = s.i0; i < s.i1; i++) { \
                 const IE_LDS uint32_t *at = s.ring + place * ie_gpu_place_words(ROW); \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
@@ -214,12 +244,16 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
                     seg++, end = ie_seg_unit(seg + 1u, nblk); \
                 } \
                 ie_wave_sync(); /* all lanes have read it */ \
-                stream_ask(ROW, &a.g, &s); \
-                place = ie_ring_next(place, a.g.ahead), phase ^= place == 0u; \
+                stream_ask(ROW, &a->g, &s); \
+                place = ie_ring_next(place, a->g.ahead), phase ^= place == 0u; \
             } \
             ie_barrier(); \
-            if (mine) put(&a.g, row, 0u, seg_sum(to, 32u, nseg), e); \
+            if (mine) put(&a->g, row, 0u, seg_sum(to, 32u, nseg), e); \
         } \
+    } \
+    IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_stream_one a) { \
+        static IE_LDS_VAR stream_lds m; \
+        stream_##F(&a, ie_wg_x(), &m); \
     }
 
 #define STREAM(F, KIND, BIAS) GEMV_STREAM(F, KIND, BIAS, row_##F)
@@ -235,4 +269,22 @@ STREAM(q5_k, K_DOT_MIN, 0)
 STREAM(q6_k, K_DOT2, 32)
 STREAM(iq4_nl, K_DOT, 128)
 STREAM(iq4_xs, K_DOT, 128)
+
+/* The second matrix of two, which has no residual; the first one's workgroups leave the norm in memory. */
+IE_INLINE ie_abi_stream_one stream_other(const ie_abi_stream_two *a) {
+    ie_abi_stream_one o = a->one;
+    o.g.w = a->w, o.g.y = a->y, o.g.bias = a->bias, o.g.res = 0, o.g.rows = a->rows, o.g.ahead = a->ahead, o.g.step = a->step;
+    o.g.norm.out.y = 0, o.g.norm.out.q8 = 0;
+    return o;
+}
+#define STREAM_TWO(F, FORMAT_F, G, FORMAT_G) \
+    IE_KERNEL(512) ie_gemv_##F##_s_##G(ie_abi_stream_two a) { \
+        static IE_LDS_VAR stream_lds m; \
+        if (ie_wg_x() < a.one.g.step) stream_##F(&a.one, ie_wg_x(), &m); \
+        else { \
+            const ie_abi_stream_one other = stream_other(&a); \
+            stream_##G(&other, ie_wg_x() - a.one.g.step, &m); \
+        } \
+    }
+IE_STREAM_PAIRS(STREAM_TWO)
 #endif

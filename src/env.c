@@ -69,8 +69,8 @@ static const env_row rows[IE_ENV_COUNT] = {
                           "GPU, AMD: with one token the matrix kernel that makes a row also normalises it, by its workgroup that ends last: "
                           "two launches fewer a layer. Same bits."},
     [IE_ENV_GEMV_MANY] = {"IE_GEMV_MANY", V_SWITCH, "0|1", "1",
-                          "GPU, AMD: with one token matrices of different formats that follow each other and do not depend on each other are one "
-                          "launch; 0: a launch for each. Same bits."},
+                          "GPU: with one token matrices of different formats that follow each other and do not depend on each other are one "
+                          "launch (NVIDIA: two of them, where one is small); 0: a launch for each. Same bits."},
 };
 
 const char *ie_env_text(ie_env_id id) {

@@ -24,7 +24,7 @@ uint32_t gpu_launch_ops(gpu_run *r, const ie_oplist *l, uint32_t i, uint32_t las
     r->lead = i + 1u < last && (gpu_lead_fits(r, &l->ops[i], &l->ops[i + 1u]) || gpu_rope_fits(r, &l->ops[i], &l->ops[i + 1u]));
     const ie_op *op = &l->ops[i + r->lead];
     r->norm = i + r->lead + 1u < last && gpu_norm_fits(r, op, op + 1) ? op + 1 : NULL;
-    r->many = r->norm || r->lead ? 1u : gpu_many_fit(r, op, last - i);
+    r->many = r->norm ? 1u : gpu_many_fit(r, op, last - i - r->lead);
     return r->lead + (r->norm ? 2u : r->many);
 }
 

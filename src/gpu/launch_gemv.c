@@ -78,35 +78,41 @@ static ie_status add_one(const gpu_run *r, const ie_mat *m, uint32_t t, ie_abi_g
 }
 
 /* Whether a card streams the matrix: it has to, or rows and tiles are many enough. */
+static bool long_rows(const ie_mat *m) { return ie_gpu_units(ie_nblk(m->cols)) >= IE_MAX_SEGS; }
 static bool mat_streams(const gpu_run *r, const ie_mat *m) {
-    uint32_t tiles = ie_ntiles(m->rows);
-    bool long_rows = ie_gpu_units(ie_nblk(m->cols)) >= IE_MAX_SEGS && tiles * 4u >= r->card->units * 3u;
-    return r->card->copies && m->fmt->dot != IE_FLOAT && (long_rows || m->bytes >= STREAM_BYTES);
+    bool many = ie_ntiles(m->rows) * 4u >= r->card->units * 3u;
+    return r->card->copies && m->fmt->dot != IE_FLOAT && ((long_rows(m) && many) || m->bytes >= STREAM_BYTES);
 }
 static uint32_t stream_groups(const gpu_run *r, const ie_mat *m) {
     uint32_t tiles = ie_ntiles(m->rows);
     return tiles < r->card->units ? tiles : r->card->units;
 }
 static uint32_t place_bytes(const ie_mat *m) { return 4u * ie_gpu_place_words(gpu_format_of(m->fmt)); }
-/* LDS for rings of units as long as there is room; false: for not even one each, or the matrix is too small to stream. */
-static bool ring_fits(const gpu_run *r, const ie_mat *m, uint32_t fixed, ie_abi_gemv *a) {
-    uint32_t ring = a->waves * place_bytes(m);
-    if (!mat_streams(r, m) || fixed + ring > r->card->lds_per_group) return false;
-    a->ahead = (r->card->lds_per_group - fixed) / ring;
-    if (a->ahead > STREAM_RING) a->ahead = STREAM_RING;
-    a->step = stream_groups(r, m);
-    return true;
+/* Units of a wave's ring, as many as there is room for beside `fixed` bytes; 0: not one for each wave. */
+static uint32_t ring_of(const gpu_run *r, const ie_mat *m, uint32_t fixed, uint32_t waves) {
+    uint32_t all = r->card->lds_per_group, ahead = fixed < all ? (all - fixed) / (waves * place_bytes(m)) : 0u;
+    return ahead < STREAM_RING ? ahead : STREAM_RING;
 }
 static uint32_t ring_bytes(const ie_mat *m, const ie_abi_gemv *a) { return a->ahead * a->waves * place_bytes(m); }
-/* A tile a workgroup: it ends sooner with more waves. */
-static uint32_t stream_waves(const gpu_run *r, const ie_mat *m) { return ie_ntiles(m->rows) <= r->card->units ? IE_STREAM_WAVES : IE_WG_WAVES; }
-
-/* Bytes of LDS for one token's x and what the kernel declares; *a: waves, and what ring_fits sets. 0: the matrix is not to be streamed. */
-static uint32_t stream_one(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a) {
-    uint32_t x = ie_nblk(m->cols) * IE_Q8_WORDS * 4u;
-    a->nblk = ie_nblk(m->cols);
-    a->waves = stream_waves(r, m);
-    return ring_fits(r, m, x + STREAM_LDS, a) ? x : 0u;
+/* Bytes of LDS for one token's x. */
+static uint32_t x_bytes(const ie_mat *m) { return ie_nblk(m->cols) * IE_Q8_WORDS * 4u; }
+/* A tile a workgroup: it ends sooner with more waves, if each still has units on their way while it works on one. */
+static uint32_t stream_waves(const gpu_run *r, const ie_mat *m, uint32_t tiles) {
+    uint32_t ahead = ring_of(r, m, x_bytes(m) + STREAM_LDS, IE_STREAM_WAVES), each = (ie_gpu_units(ie_nblk(m->cols)) + IE_STREAM_WAVES - 1u) / IE_STREAM_WAVES;
+    return tiles <= r->card->units && (ahead >= 2u || ahead >= each) ? IE_STREAM_WAVES : IE_WG_WAVES;
+}
+/* Workgroups for a matrix: some units of the card are left to the next launch where all of this one's weights are soon on their way, since they fit LDS; so the next
+ * one's are, too, when this one ends. Not where the launch has a norm to make first. */
+static uint32_t stream_step(const gpu_run *r, const ie_mat *m) {
+    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units;
+    if (!r->lead && m->bytes <= (uint64_t)units * r->card->lds_per_group) units -= units / 4u;
+    return tiles <= r->card->units ? tiles : units;
+}
+/* *a: nblk, waves, ring and grid of a launch of one token. False: the matrix is not to be streamed, or there is no room. */
+static bool stream_one(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a) {
+    a->nblk = ie_nblk(m->cols), a->waves = stream_waves(r, m, ie_ntiles(m->rows)), a->step = stream_step(r, m);
+    a->ahead = ring_of(r, m, x_bytes(m) + STREAM_LDS, a->waves);
+    return mat_streams(r, m) && a->ahead != 0u;
 }
 
 static bool streams(const gpu_run *r, const ie_op *mm) {
@@ -118,21 +124,23 @@ bool gpu_lead_fits(const gpu_run *r, const ie_op *norm, const ie_op *mm) {
            norm->n % IE_BLOCK == 0 && norm->src_at % 4u == 0 && r->w->vec[norm->vec].off % 16u == 0 && norm->dst != norm->src && !gpu_writes_over(r, norm, norm) &&
            !gpu_writes_over(r, mm, norm);
 }
+/* The norm that the launch of op does first, if it does one. */
+static void lead_of(const gpu_run *r, const ie_op *op, ie_abi_stream_one *s) {
+    const ie_op *norm = op - 1;
+    gpu_run of = *r;
+    if (!r->lead) return;
+    of.op = r->op - 1u;
+    s->row = gpu_at(r, norm->src, norm->src_at);
+    s->g.norm = (ie_abi_norm){.w = r->weights + r->w->vec[norm->vec].off, .out = gpu_out(&of, norm, norm->n), .eps = norm->eps};
+}
 /* One token (gemv_stream.c). *done: the matrix is for it. */
 static ie_status add_stream(const gpu_run *r, const ie_op *op, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
     ie_abi_stream_one s = {.g = a};
-    uint32_t x = stream_one(r, m, &s.g);
-    *done = x != 0;
+    *done = stream_one(r, m, &s.g);
     if (!*done) return IE_OK;
-    if (r->lead) {
-        const ie_op *norm = op - 1;
-        gpu_run of = *r;
-        of.op = r->op - 1u;
-        s.row = gpu_at(r, norm->src, norm->src_at);
-        s.g.norm = (ie_abi_norm){.w = r->weights + r->w->vec[norm->vec].off, .out = gpu_out(&of, norm, norm->n), .eps = norm->eps};
-    }
+    lead_of(r, op, &s);
     ie_status st = gpu_add(out, names[m->fmt->id].stream[0], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
-    if (!st) out->v[out->n - 1u].lds = x + ring_bytes(m, &s.g);
+    if (!st) out->v[out->n - 1u].lds = x_bytes(m) + ring_bytes(m, &s.g);
     return st;
 }
 
@@ -183,6 +191,86 @@ static ie_abi_gemv args_of(const gpu_run *r, const ie_op *op, const ie_mat *m) {
                          .nblk = ie_nblk(m->cols), .x_ld = op->src_ld, .y_ld = op->dst_ld, .n = gpu_rows(r, op)};
 }
 
+/* Whether one of two ops of a row writes what the other reads or writes. */
+static bool depend(const gpu_run *r, const ie_op *a, const ie_op *b) {
+    ie_operand x[IE_OPERANDS], y[IE_OPERANDS];
+    uint32_t n = ie_op_operands(a, r->w, r->step->n, 1, x), m = ie_op_operands(b, r->w, r->step->n, 1, y);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < m; k++)
+            if ((x[i].write || y[k].write) && ie_operands_meet(&x[i], &y[k])) return true;
+    return false;
+}
+
+/* ---- two matrices in one streaming launch (gemv_stream.c) --------------------------------------------------------------- */
+
+/* The kernel for two formats in either order; *turn: the other one's matrix comes first. NULL: there is none. */
+static const char *pair_kernel(ie_format_id a, ie_format_id b, bool *turn) {
+    static const struct {
+        ie_format_id one, other;
+        const char *kernel;
+    } pairs[] = {
+#define PAIR(F, FORMAT_F, G, FORMAT_G) {IE_F_##FORMAT_F, IE_F_##FORMAT_G, "ie_gemv_" #F "_s_" #G},
+        IE_STREAM_PAIRS(PAIR)
+#undef PAIR
+    };
+    for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        *turn = pairs[i].one == b;
+        if (*turn ? pairs[i].other == a : pairs[i].one == a && pairs[i].other == b) return pairs[i].kernel;
+    }
+    return NULL;
+}
+
+/* Workgroups of a launch for the first of two matrices; the others are for the second: so that the most bytes that one has are fewest. */
+static uint32_t pair_share(uint32_t units, const ie_mat *one, const ie_mat *other) {
+    uint32_t best = 1;
+    uint64_t fewest = UINT64_MAX;
+    for (uint32_t n = 1; n < units; n++) {
+        uint64_t a = (uint64_t)((ie_ntiles(one->rows) + n - 1u) / n) * gpu_tile_bytes(one->fmt, one->cols);
+        uint64_t b = (uint64_t)((ie_ntiles(other->rows) + units - n - 1u) / (units - n)) * gpu_tile_bytes(other->fmt, other->cols);
+        if ((a > b ? a : b) < fewest) best = n, fewest = a > b ? a : b;
+    }
+    return best;
+}
+
+/* *a: shapes and places of a launch for the matrices of op and op + 1, kernel and LDS beyond what it declares. False: they cannot be streamed together, or are better
+ * off alone: two that keep the card busy, or two that do not. */
+static bool pair_of(const gpu_run *r, const ie_op *op, ie_abi_stream_two *a, const char **kernel, uint32_t *lds) {
+    const ie_mat *one = &r->w->mat[op[0].mat], *other = &r->w->mat[op[1].mat];
+    bool turn;
+    *kernel = pair_kernel(one->fmt->id, other->fmt->id, &turn);
+    if (!*kernel || one->cols != other->cols || r->card->units < 2u) return false;
+    if (turn) one = other, other = &r->w->mat[op[0].mat];
+    uint32_t tiles = ie_ntiles(one->rows) + ie_ntiles(other->rows), units = r->card->units, x = x_bytes(one), waves = stream_waves(r, one, tiles);
+    if (mat_streams(r, one) == mat_streams(r, other)) return false;
+    ie_abi_gemv b = args_of(r, op + !turn, other);
+    *a = (ie_abi_stream_two){.one.g = args_of(r, op + turn, one), .w = b.w, .y = b.y, .bias = b.bias, .rows = b.rows};
+    b.waves = a->one.g.waves = waves;
+    a->ahead = b.ahead = ring_of(r, other, x + STREAM_LDS, waves), a->one.g.ahead = ring_of(r, one, x + STREAM_LDS, waves);
+    uint32_t n = pair_share(units, one, other), most = ie_ntiles(one->rows);
+    a->one.g.step = n < most ? n : most;
+    most = ie_ntiles(other->rows), a->step = units - n < most ? units - n : most;
+    *lds = x + (ring_bytes(one, &a->one.g) > ring_bytes(other, &b) ? ring_bytes(one, &a->one.g) : ring_bytes(other, &b));
+    return a->ahead && a->one.g.ahead;
+}
+static bool pair_fits(const gpu_run *r, const ie_op *op) {
+    ie_abi_stream_two a;
+    const char *kernel;
+    uint32_t lds;
+    for (uint32_t i = 0; i < 2u; i++)
+        if (op[i].kind != OP_MATMUL || gpu_rows(r, &op[i]) != 1u || op[i].res != IE_NO_OFF || !op[i].src_q8 || op[i].src != op->src) return false;
+    return r->card->copies && pair_of(r, op, &a, &kernel, &lds) && !depend(r, op, op + 1) && !(r->lead && gpu_writes_over(r, op + 1, op - 1));
+}
+static ie_status add_pair(const gpu_run *r, const ie_op *op, gpu_launches *out, ie_error *err) {
+    ie_abi_stream_two a;
+    const char *kernel;
+    uint32_t lds;
+    if (!pair_of(r, op, &a, &kernel, &lds)) return ie_fail(err, IE_E_DEVICE, "ops %u and %u are no pair for one launch", r->op, r->op + 1u);
+    lead_of(r, op, &a.one);
+    ie_status st = gpu_add(out, kernel, a.one.g.step + a.step, 1, 32u * a.one.g.waves, &a, sizeof a, err);
+    if (!st) out->v[out->n - 1u].lds = lds;
+    return st;
+}
+
 /* ---- several matrices in one launch (gemv_many.c) ---------------------------------------------------------------------- */
 
 static const uint32_t many_format[IE_F_COUNT] = {
@@ -194,19 +282,12 @@ static const uint32_t many_format[IE_F_COUNT] = {
 static bool alone(const gpu_run *r, const ie_op *op) {
     return op->kind != OP_MATMUL || gpu_rows(r, op) != 1u || op->res != IE_NO_OFF || (!op->src_q8 && r->w->mat[op->mat].fmt->dot != IE_FLOAT);
 }
-/* Whether one of two ops of a row writes what the other reads or writes. */
-static bool depend(const gpu_run *r, const ie_op *a, const ie_op *b) {
-    ie_operand x[IE_OPERANDS], y[IE_OPERANDS];
-    uint32_t n = ie_op_operands(a, r->w, r->step->n, 1, x), m = ie_op_operands(b, r->w, r->step->n, 1, y);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < m; k++)
-            if ((x[i].write || y[k].write) && ie_operands_meet(&x[i], &y[k])) return true;
-    return false;
-}
 uint32_t gpu_many_fit(const gpu_run *r, const ie_op *op, uint32_t most) {
     const gpu_mat_choice *c = r->mat ? r->mat : &defaults;
     uint32_t n = 1;
-    if (!c->many || !r->card->last_group || alone(r, op)) return 1;
+    if (!c->many) return 1;
+    if (r->card->copies) return most > 1u && pair_fits(r, op) ? 2u : 1u;
+    if (!r->card->last_group || alone(r, op)) return 1;
     for (; n < most && n < IE_MANY; n++) {
         if (alone(r, op + n) || r->w->mat[op[n].mat].cols != r->w->mat[op->mat].cols) return n;
         for (uint32_t i = 0; i < n; i++)
@@ -253,7 +334,7 @@ ie_status gpu_launch_matmul(const gpu_run *r, const ie_op *op, gpu_launches *out
     if (!op->src_q8 && !floats)
         return ie_fail(err, IE_E_UNSUPPORTED, "matrix '%s' of %s with float activations needs the CPU backend", m->name, m->fmt->name);
     if (!n) return IE_OK;
-    if (r->many > 1u) return add_many(r, op, out, err);
+    if (r->many > 1u) return r->card->copies ? add_pair(r, op, out, err) : add_many(r, op, out, err);
     ie_abi_gemv a = args_of(r, op, m);
     /* what more than a card's waves at once ask for ahead only delays what is needed now */
     if (ie_ntiles(m->rows) * waves <= r->card->units * RESIDENT) a.ahead = r->card->ahead;

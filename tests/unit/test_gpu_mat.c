@@ -232,18 +232,20 @@ static void norms(void **state) {
 
 /* ---- RMSNorm in the launch of a matrix that takes its result (kernels/gemv_stream.c) ------------------------------------------------ */
 
-/* RMSNorm to Q8 (and floats), two matrices of it: of one token by two launches where the card streams them. */
-static void row_of(const ie_format *f, uint32_t rows, uint32_t cols, bool floats) {
+/* RMSNorm to Q8 (and floats), two matrices of it, the other of `rows2` rows: of one token by two launches where the card streams them; by one, `pair`, where it streams only the first
+ * and has a kernel for both formats. */
+static void row_of(const ie_format *f, uint32_t rows, uint32_t cols, bool floats, const ie_format *f2, uint32_t rows2, bool pair) {
     const gpu_card *card = gpu_driver_card(dev.drv);
     const bool streams = card->copies && cols >= 4096u && ie_ntiles(rows) * 4u >= card->units * 3u; /* launch_gemv.c */
-    char what[80];
+    const bool streams2 = ie_ntiles(rows2) * 4u >= card->units * 3u;
+    char what[112];
     gpu_rig r;
-    uint64_t row_bytes;
+    uint64_t row_bytes, row_bytes2;
     rig_open(&r, &dev);
     rig_seed = 11 + rows + cols + f->id;
-    uint8_t *gguf = random_gguf(f, rows, cols, &row_bytes);
-    int32_t mat = rig_mat(&r, f, rows, cols), w = rig_vec(&r, cols);
-    ie_off x = rig_f32(&r, 2u * (cols + 4u)), q8 = rig_q8(&r, cols), z = rig_f32(&r, 2u * cols), y = rig_f32(&r, 2u * rows), y2 = rig_f32(&r, 2u * rows);
+    uint8_t *gguf = random_gguf(f, rows, cols, &row_bytes), *gguf2 = random_gguf(f2, rows2, cols, &row_bytes2);
+    int32_t mat = rig_mat(&r, f, rows, cols), mat2 = rig_mat(&r, f2, rows2, cols), w = rig_vec(&r, cols);
+    ie_off x = rig_f32(&r, 2u * (cols + 4u)), q8 = rig_q8(&r, cols), z = rig_f32(&r, 2u * cols), y = rig_f32(&r, 2u * rows), y2 = rig_f32(&r, 2u * rows2);
     ie_op op = rig_op;
     op.kind = OP_RMSNORM, op.vec = w, op.src = x, op.src_ld = cols + 4u, op.src_at = 4, op.q8 = q8, op.n = cols;
     if (floats) op.dst = z, op.dst_ld = cols;
@@ -251,18 +253,19 @@ static void row_of(const ie_format *f, uint32_t rows, uint32_t cols, bool floats
     op = rig_op;
     op.kind = OP_MATMUL, op.mat = mat, op.src_q8 = true, op.src = q8, op.dst = y, op.dst_ld = rows;
     rig_add(&r, op);
-    op.dst = y2;
+    op.mat = mat2, op.dst = y2, op.dst_ld = rows2, op.vec = pair ? rig_vec(&r, rows2) : IE_NO_W;
     rig_add(&r, op);
-    rig_start(&r, (ie_state_desc){0}, (float[]){1}, (float[]){0.5f});
-    rig_fill(&r, mat, gguf, row_bytes);
-    free(gguf);
+    rig_start(&r, (ie_state_desc){0}, (float[]){1, 1}, (float[]){0.5f, 0.5f});
+    rig_fill(&r, mat, gguf, row_bytes), rig_fill(&r, mat2, gguf2, row_bytes2);
+    free(gguf), free(gguf2);
     for (uint32_t t = 1; t <= (floats ? 2u : 3u); t++) { /* NaNs among floats have no bits of their own */
         uint32_t k = t == 2 ? 2 : 1;
         for (uint32_t i = 0; i < k * (cols + 4u); i++) rig_at(&r, x)[i] = rig_rndf();
-        snprintf(what, sizeof what, "%s, norm before %u x %u, %u tokens", f->name, rows, cols, k);
+        snprintf(what, sizeof what, "%s, norm before %u x %u and %u x %u %s, %u tokens", f->name, rows, cols, rows2, cols, f2->name, k);
         if (t == 3) rig_at(&r, x)[4u + cols / 2u] = INFINITY; /* told of the norm */
         assert_int_equal(rig_step(&r, &(ie_step){.n = k}, what), t == 3 ? IE_E_NUMERIC : IE_OK);
-        if (card->copies) assert_int_equal(r.launches, streams && k == 1 ? 2 : 3); /* others may take both matrices by one */
+        if (card->copies) /* others may take both matrices by one */
+            assert_int_equal(r.launches, streams && k == 1 ? (pair && !streams2 ? 1 : 2) : 3);
     }
     rig_close(&r);
 }
@@ -273,11 +276,16 @@ static void norm_leads(void **state) {
     static const int formats[] = {IE_F_Q4_0, IE_F_Q4_K, IE_F_Q6_K};
     for (uint32_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const ie_format *f = &ie_formats[formats[i]];
-        row_of(f, 130, f->blocks == 8 ? 4096 : 4128, i == 0);
+        row_of(f, 130, f->blocks == 8 ? 4096 : 4128, i == 0, f, 130, false);
         if (small) continue;
-        row_of(f, 320, 5376, i == 1);
-        if (i == 2) row_of(f, 224, 8704, true);
+        row_of(f, 320, 5376, i == 1, f, 320, false);
+        if (i == 2) row_of(f, 224, 8704, true, f, 224, false);
     }
+    /* each kernel of two formats, either one first; by many workgroups and by few, of which each matrix has one at least */
+    static const int pairs[][2] = {{IE_F_Q4_K, IE_F_Q6_K}, {IE_F_Q5_K, IE_F_Q6_K}, {IE_F_Q4_K, IE_F_Q5_K}};
+    for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs && !small; i++)
+        for (uint32_t k = 0; k < 2u; k++)
+            row_of(&ie_formats[pairs[i][k]], k ? 320 : 130, 4096, k == 0, &ie_formats[pairs[i][1u - k]], k ? 70 : 33, true);
 }
 
 /* ---- IE_GEMV_MANY ------------------------------------------------------------------------------------------------------------ */
