@@ -117,15 +117,25 @@ class Cores:
 
 def models(args):
     yield "SmolLM2-135M Q4_1", os.path.join(ROOT, ".cache", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
-    os.makedirs(args.models, exist_ok=True)
     for shape in ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3.5-0.8b"):
         for mix in ("Q4_0", "Q8_0", "Q4_K_M", "Q6_K") if shape != "qwen3.5-0.8b" else ("Q8_0", "Q4_K_M"):
-            path = os.path.join(args.models, f"{shape}-{mix}.gguf")
-            if not os.path.exists(path):
-                run([os.path.join(args.build, "tools", "make_synth_gguf"), shape, mix, path])
-            yield f"{shape} {mix}", path
+            yield f"{shape} {mix}", os.path.join(args.models, f"{shape}-{mix}.gguf")
     for path in args.also:
         yield os.path.basename(path).removesuffix(".gguf"), path
+
+
+def choose(args):
+    """The models that --only names, all of them without it; a generated file that is not there yet is made."""
+    every = list(models(args))
+    for o in args.only:
+        if not any(o in name for name, _ in every):
+            sys.exit(f"peers: --only {o}: no such model; there are {', '.join(name for name, _ in every)}")
+    picked = [(name, path) for name, path in every if not args.only or any(o in name for o in args.only)]
+    for name, path in picked:
+        if os.path.dirname(path) == args.models and not os.path.exists(path):
+            os.makedirs(args.models, exist_ok=True)
+            run([os.path.join(args.build, "tools", "make_synth_gguf"), *name.split(), path])
+    return picked
 
 
 def median(rows, i):
@@ -143,15 +153,14 @@ def main():
     ap.add_argument("--also", nargs="*", default=[], metavar="FILE")
     ap.add_argument("--prefill", action="store_true")
     args = ap.parse_args()
+    chosen = choose(args)
     gen = 0 if args.prefill else GEN
     ours = Ours(args.build, args.threads, gen)
     peer = LlamaBench(args.llama_bench, args.threads, gen) if args.llama_bench else XLlama(args.threads, sys.executable, gen)
     cores = Cores(args.build, args.threads)
     print("| model | prefill 512: ours | llama.cpp | ratio |" + (" decode 128: ours | llama.cpp | ratio | weights GB/s | share of read bandwidth |" if gen else ""))
     print("| --- | ---: | ---: | ---: |" + (" ---: | ---: | ---: | ---: | ---: |" if gen else ""))
-    for name, path in models(args):
-        if args.only and not any(o in name for o in args.only):
-            continue
+    for name, path in chosen:
         a, b, bw = [], [], []
         cores.shared = 0
         for _ in range(args.rounds):

@@ -22,6 +22,7 @@ typedef struct {
     const float *bias; /* mat->rows floats, or NULL */
     const float *res;  /* t rows of mat->rows floats, or NULL */
     uint32_t res_ld;   /* floats between tokens */
+    const uint32_t *next; /* units that the thread reads after these rows': asked for ahead (NULL: those behind them) */
     float *y;          /* t rows of mat->rows floats; may be res, or overlap nothing */
     uint32_t y_ld;
 } ie_mm_args;

@@ -30,6 +30,7 @@ typedef struct {
     ie_sums *acc, *tot;      /* of the group's first token */
     const uint8_t *next;     /* what the caches are asked for meanwhile, since unpacking waits for every line: `ahead` bytes a block, or NULL */
     uint32_t ahead;
+    const float *y_next;     /* with `put`: the same rows of the next group's first token, asked for while this one is worked on; or NULL */
 } ie_strip;
 
 /* ---- classes: what the kernels below are made for. Where every byte may be dotted at once a kind needs one class, its bytes
@@ -135,6 +136,12 @@ IE_UNROLL
     for (uint32_t t = 0; t < nt; t++, y += p->y_ld) vf_store(y, acc[t]);
 }
 
+/* Lines of y that the next group's sums will go to, a share of them with each block: they lie far apart, and a store waits for its line. */
+IE_VEC void ie_ask_y(const ie_strip *p, uint32_t b) {
+    const uint32_t each = (IE_DECODE_T + p->nb - 1u) / p->nb;
+    for (uint32_t t = b * each; t < (b + 1u) * each && t < IE_DECODE_T; t++) __builtin_prefetch(p->y_next + t * p->y_ld, 1);
+}
+
 IE_VEC void ie_strip_mm(ie_dot_kind kind, uint32_t bias, uint32_t umax, uint32_t nt, const ie_strip *p) {
     for (uint32_t v = 0; v < IE_HV; v++) {
         const uint32_t at = v * IE_VW;
@@ -146,6 +153,7 @@ IE_UNROLL
             ie_ublk u;
             if (v == 0 && p->next)
                 for (uint32_t i = 0; i < p->ahead; i += 64u) __builtin_prefetch(p->next + b * p->ahead + i);
+            if (v == 0 && p->y_next) ie_ask_y(p, b);
             ie_strip_get(kind, &u, &p->blk[b], v);
 #if IE_S8_BIAS
             const uint32_t turn = kind == IE_DOT2_MIN ? 1u : kind == IE_DOT2 ? 2u : 4u; /* as many as registers are left for */
@@ -246,11 +254,13 @@ static void ie_gemm_y(const ie_mm_args *a, ie_strip *p, uint32_t row, uint32_t t
     p->res_ld = a->res_ld;
 }
 
-/* One strip, all tokens, halves [h0, h1) of the tile. */
+/* One strip, all tokens, halves [h0, h1) of the tile. Meanwhile the caches are asked for `bytes` behind p->next, a share of them with each call. */
 static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, ie_strip *p, uint32_t tile, uint32_t b,
-                          uint32_t h0, uint32_t h1) {
+                          uint32_t h0, uint32_t h1, uint32_t bytes) {
     const uint32_t nblk = ie_nblk(a->mat->cols), group = ie_q8_group(a->t);
-    const uint8_t *next = p->next; /* asked for once, by the first tokens' calls */
+    const uint32_t calls = (a->t + IE_DECODE_T - 1u) / IE_DECODE_T * (h1 - h0);
+    const uint8_t *next = p->next, *end = next + bytes;
+    p->ahead = (bytes / (calls * p->nb) + 63u) / 64u * 64u;
     p->x_step = group * IE_Q8_WORDS;
     for (uint32_t t0 = 0; t0 < a->t; t0 += IE_DECODE_T) {
         const uint32_t left = a->t - t0 < IE_DECODE_T ? a->t - t0 : IE_DECODE_T;
@@ -259,13 +269,15 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
             const ie_strip_row k = ie_strip_pick(pl->rows, pl->n_rows, left - i);
             p->x = x + i * IE_Q8_WORDS;
             for (uint32_t h = h0; h < h1; h++) {
-                p->next = t0 + i ? NULL : next + (size_t)(h - h0) * p->nb * p->ahead;
+                p->next = next < end ? next : NULL;
+                next += (size_t)p->nb * p->ahead;
                 p->blk = wk->blk[h];
                 p->acc = wk->acc[h] + t0 + i;
                 p->tot = wk->tot[h] + t0 + i;
                 const uint32_t row = tile * IE_TILE_ROWS + h * IE_MM_ROWS, n = left - i < k.nt ? left - i : k.nt;
                 p->put = p->last && n == k.nt && row + IE_MM_ROWS <= a->mat->rows;
                 if (p->put) ie_gemm_y(a, p, row, t0 + i);
+                p->y_next = p->put && t0 + 2u * IE_DECODE_T <= a->t ? p->y + IE_DECODE_T * p->y_ld : NULL;
                 k.fn(p);
                 if (p->last && !p->put) ie_gemm_put(a, p->tot, row, t0 + i, n);
             }
@@ -274,8 +286,8 @@ static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_w
     }
 }
 
-/* Halves [h0, h1) of a tile. */
-static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, uint32_t tile, uint32_t h0, uint32_t h1) {
+/* Halves [h0, h1) of a tile. next: what comes after it, NULL: the tile behind it. */
+static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, uint32_t tile, uint32_t h0, uint32_t h1, const uint32_t *next) {
     const uint32_t nblk = ie_nblk(a->mat->cols), nseg = ie_nseg(nblk);
     const uint32_t *units = a->w + (size_t)ie_unit(tile, 0, nblk / pl->step) * pl->unit_words, block_words = pl->unit_words / pl->step;
     for (uint32_t s = 0; s < nseg; s++) {
@@ -283,10 +295,9 @@ static void ie_gemm_tile(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_wo
         for (uint32_t b = begin; b < end; b += IE_STRIP) {
             const uint32_t nb = end - b < IE_STRIP ? end - b : IE_STRIP;
             ie_strip p = {.nb = nb, .open = b == begin, .close = b + nb == end, .first = s == 0, .last = b + nb == nblk};
-            p.ahead = block_words * 4u / (h1 - h0);
-            p.next = (const uint8_t *)(units + (size_t)(b + nb) * block_words); /* the next strip, or tile: they follow each other */
+            p.next = (const uint8_t *)(p.last && next ? next : units + (size_t)(b + nb) * block_words); /* strips and tiles follow each other */
             pl->unpack(wk->blk, units, h0, h1, b, nb);
-            ie_gemm_strip(pl, a, wk, &p, tile, b, h0, h1);
+            ie_gemm_strip(pl, a, wk, &p, tile, b, h0, h1, nb * block_words * 4u);
         }
     }
 }
@@ -296,8 +307,8 @@ static void ie_gemm(const ie_gemm_plan *pl, const ie_mm_args *a, uint32_t row0, 
     for (uint32_t row = row0; row < row1;) {
         const uint32_t h0 = row % IE_TILE_ROWS / IE_MM_ROWS, tile = row / IE_TILE_ROWS;
         const uint32_t h1 = row1 - tile * IE_TILE_ROWS > IE_MM_ROWS ? 2 : 1;
-        ie_gemm_tile(pl, a, &wk, tile, h0, h1);
         row = (tile + 1) * IE_TILE_ROWS;
+        ie_gemm_tile(pl, a, &wk, tile, h0, h1, row < row1 ? NULL : a->next);
     }
 }
 

@@ -92,10 +92,10 @@ static share matmul_share(const cpu_run *r, const ie_op *op) {
 /* Rows [row0, row1) of gate and of up, a few at a time into the thread's own memory, which its caches hold; from there to SWIGLU's
  * output. The rows in memory would be far apart, and wait for one another on their way out. */
 static void matmul_swiglu(cpu_run *r, const ie_op *op, uint32_t thread, const ie_mm_args *all, uint32_t t0, uint32_t row0, uint32_t row1) {
-    enum { STEP = CPU_FFN_FLOATS / 2u };
+    enum { STEP = CPU_FFN_FLOATS / 2u, TOKENS = IE_DECODE_T };
     const ie_op *out = op + 1;
     const ie_mat *m = all->mat;
-    float *gate = (float *)r->st->ffn.p + (uint64_t)thread * r->step->n * CPU_FFN_FLOATS, buf[STEP];
+    float *gate = (float *)r->st->ffn.p + (uint64_t)thread * r->step->n * CPU_FFN_FLOATS, buf[TOKENS * STEP];
     for (uint32_t row = row0; row < row1; row += STEP) {
         ie_mat part = *m;
         part.rows = row1 - row < STEP ? row1 - row : STEP;
@@ -106,13 +106,15 @@ static void matmul_swiglu(cpu_run *r, const ie_op *op, uint32_t thread, const ie
             a.w = all->w + ie_mat_bytes(m->fmt, at, m->cols) / sizeof *a.w;
             a.bias = all->bias ? all->bias + at : NULL;
             a.y = gate + k * STEP;
+            a.next = all->w + ie_mat_bytes(m->fmt, k ? row + STEP : row + out->n, m->cols) / sizeof *a.w;
             r->cpu->mm->mm(&a, 0, part.rows);
         }
-        for (uint32_t t = 0; t < a.t; t++) {
+        for (uint32_t t = 0; t < a.t; t++) { /* some tokens' products, then their blocks: each waits for nothing but its own */
             const float *x = gate + (uint64_t)t * CPU_FFN_FLOATS;
-            float *y = out->dst != IE_NO_OFF ? dst_row(r, out, t0 + t) + row : buf;
-            r->cpu->ops->swiglu(x, x + STEP, part.rows, y);
-            put(r, out, t0 + t, row, y, part.rows);
+            const uint32_t i = t % TOKENS;
+            r->cpu->ops->swiglu(x, x + STEP, part.rows, out->dst != IE_NO_OFF ? dst_row(r, out, t0 + t) + row : buf + i * STEP);
+            for (uint32_t j = t - i; j <= t && (i + 1u == TOKENS || t + 1u == a.t); j++)
+                put(r, out, t0 + j, row, out->dst != IE_NO_OFF ? dst_row(r, out, t0 + j) + row : buf + j % TOKENS * STEP, part.rows);
         }
     }
 }
