@@ -248,7 +248,7 @@ asan-serve-build: $(GPU_CODE)
 tsan-serve-build: $(GPU_CODE)
 	@$(MAKE) --no-print-directory $(TSAN) $(BUILD)/tsan/ie-serve
 asan-serve tsan-serve: %-serve: %-serve-build
-	ASAN_OPTIONS=detect_stack_use_after_return=0 IE_BUILD=$(abspath $(BUILD))/$* $(PY) -m pytest -q $(SERVE_TESTS)
+	ASAN_OPTIONS=detect_stack_use_after_return=0 IE_BUILD=$(abspath $(BUILD))/$* $(PY) -m pytest -q -n $$(nproc) $(SERVE_TESTS)
 
 FUZZ_SECONDS ?= 60
 # By clang, with coverage instrumentation.

@@ -123,8 +123,10 @@ static void rig_start(gpu_rig *r, ie_state_desc d, const float *centre, const fl
     r->table = dev_zeros(r->dev, (uint64_t)d.n_seq * d.pages_per_seq * 4u);
     r->rope = dev_zeros(r->dev, (uint64_t)d.rope_rows * d.rope_half * 8u);
     if (d.rope) dev_put(r->dev, r->rope, d.rope, (uint64_t)d.rope_rows * d.rope_half * 8u);
-    gpu_attn_choice check = {GPU_ATTN_CHECK, 0, 0, false}; /* the largest scratch of all choices */
-    r->scratch_bytes = gpu_scratch_bytes(&r->d, &r->l, &check);
+    gpu_attn_choice check = {GPU_ATTN_CHECK, 0, 0, false}; /* the largest scratch of all choices: megabytes, so only where there is attention */
+    bool attends = false;
+    for (size_t i = 0; i < r->l.n; i++) attends |= r->l.ops[i].kind == OP_ATTN;
+    r->scratch_bytes = gpu_scratch_bytes(&r->d, &r->l, attends ? &check : NULL);
     r->scratch = dev_zeros(r->dev, r->scratch_bytes);
     if (d.gdn.n_layer) assert_int_equal(ie_gdn_log_new(&r->log, d.n_seq, &err), IE_OK);
 }
