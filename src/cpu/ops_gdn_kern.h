@@ -106,39 +106,69 @@ static void k_gdn_steps(float *s, uint32_t hd, const ie_gdn_rows *r) {
 
 /* ---- segments ------------------------------------------------------------------------------------------------------- */
 
-/* c[rows][32] = a[rows][n] . b[n][32], each sum from +0 (or from c * scale) with n ascending. */
-IE_VEC void product_rows(const float *a, size_t lda, const uint32_t rows, const float *b, size_t ldb, uint32_t n, float *c, size_t ldc,
-                         const float *scale) {
-    for (uint32_t w = 0; w < 32u; w += 2u * IE_VW) {
-        vf acc[8][2];
+/* Tiles of IE_VW x IE_VW, turned: y[i][t] = x[t][i]. Taking apart even and odd elements of all of them as one row, once for each bit of a lane's
+ * number, exchanges rows and lanes. */
+IE_VEC void turn(const float *x, size_t ldx, uint32_t rows, float *y, size_t ldy) {
+    vf a[IE_VW], b[IE_VW];
+#pragma GCC unroll 16
+    for (uint32_t t = 0; t < IE_VW; t++) a[t] = t < rows ? vf_load(x + t * ldx) : vf_zero();
+#pragma GCC unroll 4
+    for (uint32_t bit = 1; bit < IE_VW; bit *= 2u) {
 #pragma GCC unroll 8
-        for (uint32_t r = 0; r < rows; r++)
-#pragma GCC unroll 2
-            for (uint32_t k = 0; k < 2u; k++)
-                acc[r][k] = scale ? vf_mul(vf_load(c + r * ldc + w + k * IE_VW), vf_set1(*scale)) : vf_zero();
-        const float *bp = b + w;
-        for (uint32_t i = 0; i < n; i++, bp += ldb) {
-            vf b0 = vf_load(bp), b1 = vf_load(bp + IE_VW);
-#pragma GCC unroll 8
-            for (size_t r = 0; r < rows; r++) {
-                vf x = vf_set1(a[r * lda + i]);
-                acc[r][0] = vf_fma(x, b0, acc[r][0]);
-                acc[r][1] = vf_fma(x, b1, acc[r][1]);
-            }
-        }
-#pragma GCC unroll 8
-        for (uint32_t r = 0; r < rows; r++)
-#pragma GCC unroll 2
-            for (uint32_t k = 0; k < 2u; k++) vf_store(c + r * ldc + w + k * IE_VW, acc[r][k]);
+        for (uint32_t t = 0; t < IE_VW / 2u; t++) vf_unzip(a[2u * t], a[2u * t + 1u], &b[t], &b[t + IE_VW / 2u]);
+#pragma GCC unroll 16
+        for (uint32_t t = 0; t < IE_VW; t++) a[t] = b[t];
     }
+#pragma GCC unroll 16
+    for (uint32_t t = 0; t < IE_VW; t++) vf_store(y + t * ldy, a[t]);
 }
 
+/* c[rows][nv vectors] = a[rows][n] . b[n][nv vectors], each sum from +0 (or from c * scale) with n ascending. */
+IE_VEC void product_rows(const float *a, size_t lda, const uint32_t rows, const float *b, size_t ldb, const uint32_t nv, uint32_t n, float *c,
+                         size_t ldc, const float *scale) {
+    vf acc[8][2];
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (uint32_t k = 0; k < nv; k++) acc[r][k] = scale ? vf_mul(vf_load(c + r * ldc + k * IE_VW), vf_set1(*scale)) : vf_zero();
+    for (uint32_t i = 0; i < n; i++, b += ldb) {
+        vf bv[2];
+#pragma GCC unroll 2
+        for (uint32_t k = 0; k < nv; k++) bv[k] = vf_load(b + k * IE_VW);
+#pragma GCC unroll 8
+        for (size_t r = 0; r < rows; r++) {
+            vf x = vf_set1(a[r * lda + i]);
+#pragma GCC unroll 2
+            for (uint32_t k = 0; k < nv; k++) acc[r][k] = vf_fma(x, bv[k], acc[r][k]);
+        }
+    }
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (uint32_t k = 0; k < nv; k++) vf_store(c + r * ldc + k * IE_VW, acc[r][k]);
+}
+
+enum { PR = IE_VW == 16u ? 8u : 4u }; /* rows a register block */
+
+/* c[rows][32] = a[rows][n] . b[n][32] in that order. */
 static void product(const float *a, size_t lda, uint32_t rows, const float *b, size_t ldb, uint32_t n, float *c, size_t ldc,
                     const float *scale) {
-    enum { R = IE_VW == 16u ? 8u : 4u };
     uint32_t r = 0;
-    for (; r + R <= rows; r += R) product_rows(a + r * lda, lda, R, b, ldb, n, c + r * ldc, ldc, scale);
-    for (; r < rows; r++) product_rows(a + r * lda, lda, 1, b, ldb, n, c + r * ldc, ldc, scale);
+    for (; r + PR <= rows; r += PR)
+        for (uint32_t w = 0; w < 32u; w += 2u * IE_VW) product_rows(a + r * lda, lda, PR, b + w, ldb, 2, n, c + r * ldc + w, ldc, scale);
+    for (; r < rows; r++)
+        for (uint32_t w = 0; w < 32u; w += 2u * IE_VW) product_rows(a + r * lda, lda, 1, b + w, ldb, 2, n, c + r * ldc + w, ldc, scale);
+}
+
+/* The same where row r is only wanted up to column first + r: whole vectors of others are left out. */
+static void product_causal(const float *a, size_t lda, uint32_t rows, const float *b, size_t ldb, uint32_t n, float *c, size_t ldc, uint32_t first) {
+    for (uint32_t r = 0, m; r < rows; r += m) {
+        m = r + PR <= rows ? PR : 1;
+        for (uint32_t w = 0; w < first + r + m; w += IE_VW) {
+            if (m == PR) product_rows(a + r * lda, lda, PR, b + w, ldb, 1, n, c + r * ldc + w, ldc, NULL);
+            else product_rows(a + r * lda, lda, 1, b + w, ldb, 1, n, c + r * ldc + w, ldc, NULL);
+        }
+    }
 }
 
 /* y[hd] = y * first, then += f[s] * d[s][hd] for s ascending. */
@@ -171,10 +201,10 @@ static void k_gdn_segment(const ie_gdn_segment *g) {
         for (uint32_t i = n; i < 32u; i++) c[i] = c[n - 1];
         vf_store(gamma + t, vf_exp(vf_load(c + t)));
     }
-    for (uint32_t i = 0; i < hd; i++)
-        for (uint32_t t = 0; t < 32u; t++) kt[i * 32u + t] = t < n ? g->k[t * hd + i] : 0.0f;
-    product(g->k, hd, n, kt, 32, hd, kk, 32, NULL);
-    product(g->q + q0 * hd, hd, n - q0, kt, 32, hd, qk + q0 * 32u, 32, NULL);
+    for (uint32_t t = 0; t < 32u; t += IE_VW)
+        for (uint32_t i = 0; i < hd; i += IE_VW) turn(g->k + t * hd + i, hd, t < n ? n - t : 0, kt + i * 32u + t, 32);
+    product_causal(g->k, hd, n, kt, 32, hd, kk, 32, 0);
+    product_causal(g->q + q0 * hd, hd, n - q0, kt, 32, hd, qk + q0 * 32u, 32, q0);
     for (uint32_t b = 0; b < hd; b += 32u) {
         product(g->k, hd, n, g->s + (size_t)b * hd, 32, g->zero ? 0 : hd, ks + b, hd, NULL);
         product(g->q + q0 * hd, hd, n - q0, g->s + (size_t)b * hd, 32, g->zero ? 0 : hd, qs + q0 * hd + b, hd, NULL);
@@ -184,14 +214,14 @@ static void k_gdn_segment(const ie_gdn_segment *g) {
         for (uint32_t i = 0; i < hd; i += IE_VW)
             vf_store(d + t * hd + i, vf_mul(vf_fma(ng, vf_load(ks + t * hd + i), vf_load(g->v + t * hd + i)), beta));
         float e[32];
-        for (uint32_t s = 0; s < 32u; s += IE_VW) {
+        for (uint32_t s = 0; s <= t; s += IE_VW) {
             vf x = vf_exp(vf_sub(vf_set1(c[t]), vf_load(c + s)));
             vf_store(e + s, x);
             vf_store(f + s, vf_neg(vf_mul(vf_mul(beta, x), vf_load(kk + t * 32u + s))));
         }
         combine(d + t * hd, f, d, t, hd);
         if (t < q0) continue;
-        for (uint32_t s = 0; s < 32u; s += IE_VW) vf_store(f + s, vf_mul(vf_load(e + s), vf_load(qk + t * 32u + s)));
+        for (uint32_t s = 0; s <= t; s += IE_VW) vf_store(f + s, vf_mul(vf_load(e + s), vf_load(qk + t * 32u + s)));
         vf gv = vf_set1(gamma[t]);
         for (uint32_t i = 0; i < hd; i += IE_VW) vf_store(qs + t * hd + i, vf_mul(gv, vf_load(qs + t * hd + i)));
         combine(qs + t * hd, f, d, t + 1, hd);
