@@ -3,7 +3,8 @@
 
 #include "cpu.h"
 
-#define QUERIES 48u                /* queries of a block: their outputs and a page fit the first caches */
+#define QUERIES 48u                /* queries of a block at least: their outputs and a page fit the first caches; */
+#define QUERY_FLOATS 9216u         /* of small heads as many as have so many floats, since each block unpacks its pages */
 #define PART_FLOATS (1u << 20)     /* partials that a thread may keep for a block: 4 MB */
 #define ITEMS_PER_THREAD 4u
 
@@ -39,7 +40,7 @@ ie_status cpu_attn_prepare(cpu_run *r, ie_error *err) {
     for (uint32_t t = 0; t < s->n; t++)
         if ((uint32_t)s->pos[t] > top) top = (uint32_t)s->pos[t];
     p->n_part = ie_part_of(top) + 1;
-    uint32_t tokens = group < QUERIES ? QUERIES / group : 1;
+    uint32_t queries = QUERY_FLOATS / ie_attn_ld(hd) > QUERIES ? QUERY_FLOATS / ie_attn_ld(hd) : QUERIES, tokens = group < queries ? queries / group : 1;
     while (tokens > 1 && p->n_part * ie_attn_part_floats(tokens * group, hd) > PART_FLOATS) tokens /= 2;
     /* Few tokens: blocks stay whole (drafts of one sequence share its pages) and their partials are split instead. */
     bool few = s->n <= IE_DECODE_T;
