@@ -11,11 +11,18 @@ case $build in /*) IE_BUILD=$build ;; *) IE_BUILD=$PWD/$build ;; esac
 export IE_FIXTURES IE_BUILD
 passed=0 failed=0 skipped=0 began=$(date +%s)
 log=$(mktemp)
-trap 'rm -f "$log" "$log.code"' EXIT
+trap 'rm -f "$log" "$log.code" "$log.times"' EXIT
 
-step() { printf '\n==== %s (after %d s)\n' "$*" $(($(date +%s) - began)); }
+# Sets wall and cpu: seconds until now, and seconds of processors of all that was run, which other programs on the machine change little.
+clock() {
+    wall=$(($(date +%s) - began))
+    times >"$log.times" # not in a subshell, which would count its own
+    cpu=$(sed -n '2s/[ms]/ /gp' "$log.times" | awk '{ printf "%d", 60 * ($1 + $3) + $2 + $4 }')
+}
+step() { clock && printf '\n==== %s (after %d s, %d of processors)\n' "$*" "$wall" "$cpu"; }
 end() {
-    printf '\n%d s\n%d passed, %d failed, %d skipped\n' $(($(date +%s) - began)) $passed $failed $skipped
+    clock
+    printf '\n%d s, %d of processors\n%d passed, %d failed, %d skipped\n' "$wall" "$cpu" $passed $failed $skipped
     [ $failed = 0 ] || exit 1
     exit 0
 }
@@ -53,6 +60,6 @@ compile fuzz-build && run tools/run_fuzz.sh "$build/fuzz" "${FUZZ_SECONDS:-10}"
 step end to end
 tools/setup.sh model || echo "tests that need the demo model will be skipped"
 compile asan-serve-build && run make -s BUILD="$build" asan-serve
-run .venv/bin/python -m pytest -q -ra -n "$jobs" --dist loadfile tests/e2e
+run .venv/bin/python -m pytest -q -ra -n "$jobs" --dist loadfile --no-loadscope-reorder tests/e2e
 
 end

@@ -17,6 +17,16 @@ sys.path.insert(0, str(ROOT / "tools"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files that take longest, in this order before all others, so that workers that take a file at a time (--dist loadfile) end together.
+LONGEST = ["gpu", "qwen35", "reference", "lanes", "peer", "clients", "template", "sim_sanitizers", "sim_disasm", "kernels", "grammar", "serve_api", "tokenizer",
+           "sim_modes", "serve_cache", "bits", "serve", "cli", "hostile_gguf"]
+
+
+def pytest_collection_modifyitems(items):
+    rank = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
 class Runner:
     """Programs of the build; the environment's own switches (IE_SIMD ...) do not leak in."""
 

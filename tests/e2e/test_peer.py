@@ -73,7 +73,8 @@ class Server:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
-        self.p = subprocess.Popen([str(folder / "llama-server"), "-m", str(model), "-t", "2", "-c", "1024", "-np", "1", "--host", "127.0.0.1",
+        # one thread: its threads wait for each other by spinning, which beside other tests takes ten times as long
+        self.p = subprocess.Popen([str(folder / "llama-server"), "-m", str(model), "-t", "1", "-c", "1024", "-np", "1", "--host", "127.0.0.1",
                                    "--port", str(self.port)], env=peer_env(folder), stdout=log, stderr=subprocess.STDOUT)
 
     def post(self, path, body, timeout=300):
@@ -150,7 +151,7 @@ def test_greedy_text(ie, served, tmp_path, n):
 def test_perplexity(ie, smollm2, peer, english, tmp_path):
     """Windows of 512 tokens, each evaluated alone, its second half scored."""
     r = subprocess.run([str(peer / "llama-perplexity"), "-m", str(smollm2), "-f", str(english), "-c", str(WINDOW), "-b", str(WINDOW), "--chunks",
-                        str(WINDOWS), "-t", "2"], env=peer_env(peer), capture_output=True, text=True, timeout=570)
+                        str(WINDOWS), "-t", "1"], env=peer_env(peer), capture_output=True, text=True, timeout=570)
     m = re.search(r"Final estimate: PPL = ([\d.]+)", r.stdout + r.stderr)
     assert m, r.stderr[-2000:]
     ids = ie.run(smollm2, "--tokenize", "-f", english).stdout.strip().split(",")
