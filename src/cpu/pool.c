@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define SPIN_SECONDS 100e-6
-#define PAUSES 256 /* before the first look at the clock: some 5 to 10 microseconds */
+#define PAUSES 2048 /* before the first look at the clock and the first yield, some tens of microseconds: even a program of the lowest priority takes a
+                       processor that is yielded, and keeps it until the next tick */
 
 /* A counter that threads wait on; `sleepers` spares the system call when nobody sleeps. */
 typedef struct {
