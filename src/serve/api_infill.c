@@ -3,7 +3,7 @@
 
 static void infill(serve_call *c) {
     ie_error err;
-    serve_params p;
+    serve_params p = {0};
     serve_prompt prompt = {0};
     const json_t *o = c->body, *prefix = json_object_get(o, "input_prefix"), *suffix = json_object_get(o, "input_suffix");
     ie_status st = serve_read_params(c->s, o, &p, &err);

@@ -19,7 +19,7 @@ static void health(serve_call *c) {
 
 /* The settings that a request without any gets. */
 static json_t *default_params(serve *s) {
-    serve_params p;
+    serve_params p = {0};
     ie_error none;
     json_t *empty = json_object();
     ie_status st = serve_read_params(s, empty, &p, &none);
@@ -204,7 +204,7 @@ void serve_llama_completion(serve_call *c, serve_params *p) {
 
 static void completion(serve_call *c) {
     ie_error err;
-    serve_params p;
+    serve_params p = {0};
     ie_status st = serve_read_params(c->s, c->body, &p, &err);
     if (!st) st = serve_text_prompt(c->s, json_object_get(c->body, "prompt"), &p, &err);
     if (st) serve_reply_error(c, 0, &err);

@@ -192,6 +192,11 @@ static ie_status check_members(const json_t *body, json_t *chat, ie_error *err) 
     return st;
 }
 
+/* Which of the two names the client uses: the one that take_options takes. */
+static const char *format_name(const json_t *body) {
+    return json_is_object(json_object_get(json_object_get(body, "output_config"), "format")) ? "output_config.format" : "output_format";
+}
+
 /* thinking is off unless it is asked for; output_config.format is a schema. */
 static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     static const char *const same[] = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "cache_prompt", "chat_template_kwargs",
@@ -208,7 +213,7 @@ static ie_status take_options(const json_t *body, json_t *chat, ie_error *err) {
     if (!st && !format) st = serve_get_obj(body, "output_format", &format, err);
     if (!st && json_array_size(stops) > IE_STOP_MAX) st = ie_fail(err, IE_E_ARG, "'stop_sequences' are %zu, allowed are at most %u", json_array_size(stops), IE_STOP_MAX);
     if (stops) json_object_set(chat, "stop", stops);
-    if (!st && format && !*type_of(format)) st = ie_fail(err, IE_E_ARG, "'%s' has no type", config ? "output_config.format" : "output_format");
+    if (!st && format && !*type_of(format)) st = ie_fail(err, IE_E_ARG, "'%s' has no type", format_name(body));
     if (format) json_object_set(chat, "response_format", format);
     if (!st) serve_set_kwarg(chat, "enable_thinking", json_boolean(strcmp(type, "disabled")));
     return st;
@@ -315,7 +320,7 @@ static void end(message *m, const serve_run *r, const ie_error *err) {
 
 static void messages(serve_call *c) {
     ie_error err = {0};
-    serve_params p = {0};
+    serve_params p = {.format_name = format_name(c->body)};
     serve_run r = {0};
     int64_t max = -1;
     message m = {.c = c, .p = &p};
@@ -338,7 +343,7 @@ static void messages(serve_call *c) {
 
 static void count_tokens(serve_call *c) {
     ie_error err = {0};
-    serve_params p = {0};
+    serve_params p = {.format_name = format_name(c->body)};
     json_t *chat = chat_of(c->body, &err);
     ie_status st = chat ? serve_chat_job(c->s, chat, &p, &err) : err.code;
     if (st) serve_reply_error(c, 0, &err);

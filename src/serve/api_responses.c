@@ -340,7 +340,7 @@ static void end(response *r, const serve_run *run, const ie_error *err) {
 
 static void responses(serve_call *c) {
     ie_error err = {0};
-    serve_params p = {0};
+    serve_params p = {.format_name = "text.format"};
     serve_run run = {0};
     response r = {.c = c, .created = (int64_t)time(NULL)};
     serve_new_id("resp_", r.id);

@@ -107,7 +107,8 @@ static ie_status set_schema(serve_params *p, const char *name, const json_t *sch
 /* response_format (OpenAI), grammar and json_schema (llama-server): at most one. */
 static ie_status read_constraint(const json_t *o, serve_params *p, ie_error *err) {
     json_t *format = NULL, *inner = NULL;
-    const char *gbnf = NULL, *type = "text";
+    const char *gbnf = NULL, *type = "text", *name = p->format_name ? p->format_name : "response_format";
+    char at[96];
     size_t n = 0;
     ie_status st = serve_get_obj(o, "response_format", &format, err);
     if (!st) st = serve_get_str(o, "grammar", &gbnf, &n, err);
@@ -115,25 +116,28 @@ static ie_status read_constraint(const json_t *o, serve_params *p, ie_error *err
     json_t *schema = json_object_get(o, "json_schema");
     if (schema && json_is_null(schema)) schema = NULL;
     if (format) st = serve_get_str(format, "type", &type, NULL, err);
-    if (!st && json_object_size(format) && !json_is_string(json_object_get(format, "type"))) st = ie_fail(err, IE_E_ARG, "'response_format.type' is missing");
+    if (!st && json_object_size(format) && !json_is_string(json_object_get(format, "type"))) st = ie_fail(err, IE_E_ARG, "'%s.type' is missing", name);
     if (st) return st;
     if ((gbnf && n) + (schema != NULL) + (strcmp(type, "text") != 0) > 1)
-        return ie_fail(err, IE_E_ARG, "only one of 'response_format', 'grammar' and 'json_schema' can be given");
+        return ie_fail(err, IE_E_ARG, "only one of '%s', 'grammar' and 'json_schema' can be given", name);
     if (gbnf && n) return set_constraint(p, IE_GRAMMAR_GBNF, gbnf, n, err);
     if (schema) return set_schema(p, "json_schema", schema, err);
     if (!strcmp(type, "text")) return IE_OK;
     if (!strcmp(type, "json_object") && !json_object_get(format, "schema")) return set_constraint(p, IE_GRAMMAR_JSON_OBJECT, "", 0, err);
-    if (!strcmp(type, "json_object")) return set_schema(p, "response_format.schema", json_object_get(format, "schema"), err);
-    if (strcmp(type, "json_schema")) return ie_fail(err, IE_E_ARG, "'response_format.type' must be text, json_object or json_schema");
-    st = serve_get_obj(format, "json_schema", &inner, err);
+    if (strcmp(type, "json_object") && strcmp(type, "json_schema")) return ie_fail(err, IE_E_ARG, "'%s.type' must be text, json_object or json_schema", name);
+    if (!strcmp(type, "json_schema")) st = serve_get_obj(format, "json_schema", &inner, err);
+    if (st) return st;
     schema = json_object_get(inner ? inner : format, "schema");
-    if (!st && !schema) st = ie_fail(err, IE_E_ARG, "'response_format.json_schema.schema' is missing");
-    return st ? st : set_schema(p, "response_format.json_schema.schema", schema, err);
+    /* The other families' formats hold the schema themselves. */
+    bool deep = inner || (!p->format_name && !schema && !strcmp(type, "json_schema"));
+    snprintf(at, sizeof at, "%s%s.schema", name, deep ? ".json_schema" : "");
+    if (!schema) return ie_fail(err, IE_E_ARG, "'%s' is missing", at);
+    return set_schema(p, at, schema, err);
 }
 
 ie_status serve_read_sampling(serve *s, const json_t *o, serve_params *p, ie_error *err) {
     static const char *const limits[] = {"n_predict", "max_tokens", "max_completion_tokens"};
-    *p = (serve_params){.job = {.n_probs = -1, .no_cache = s->opts.no_cache}};
+    *p = (serve_params){.job = {.n_probs = -1, .no_cache = s->opts.no_cache}, .format_name = p->format_name};
     ie_sampling_default(&p->job.sampling);
     p->job.sampling.temp = 1;
     int64_t max = s->opts.max_tokens;

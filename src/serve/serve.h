@@ -310,6 +310,7 @@ typedef struct {
     serve_job job;
     ie_stop_text stop[IE_STOP_MAX];
     ie_bias *bias;
+    const char *format_name; /* set before reading: what the client calls response_format; NULL: that */
     bool constrained; /* response_format, grammar or json_schema: what and its text */
     ie_grammar_kind constraint_kind;
     ie_buf constraint;
@@ -318,7 +319,7 @@ typedef struct {
 } serve_params;
 
 /* Sampling, limits, stop strings, penalties, logit_bias, seed and cache_prompt: the members that all families share (OpenAI's
- * and llama-server's names). The request's text must outlive the parameters. */
+ * and llama-server's names). The request's text must outlive the parameters. Of *p only format_name is read. */
 ie_status serve_read_params(serve *s, const json_t *body, serve_params *p, ie_error *err);
 /* The same without the grammar, whose text stays in p->constraint. */
 ie_status serve_read_sampling(serve *s, const json_t *body, serve_params *p, ie_error *err);

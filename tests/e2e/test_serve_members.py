@@ -129,6 +129,18 @@ def test_wrong_kinds(server, path):
     ("/v1/messages", {"stop_sequences": ["a"] * 100}, "'stop_sequences' are 100, allowed are at most 64"),
     ("/v1/messages", {"mcp_servers": [{}]}, "'mcp_servers' is not supported: give tools of your own"),
     ("/v1/messages", {"output_config": {"format": {}}}, "'output_config.format' has no type"),
+    ("/v1/messages", {"output_config": {"effort": "low"}, "output_format": {}}, "'output_format' has no type"),
+    # what is wrong with a format, by the name that the client gave it
+    ("/v1/chat/completions", {"response_format": {"type": "json_schema"}}, "'response_format.json_schema.schema' is missing"),
+    ("/v1/chat/completions", {"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}}, "'response_format.json_schema.schema' must be a JSON Schema: an object, true or false, not 5"),
+    ("/v1/chat/completions", {"response_format": {"type": "json_schema", "schema": 5}}, "'response_format.schema' must be a JSON Schema: an object, true or false, not 5"),
+    ("/v1/chat/completions", {"response_format": {"schema": {}}}, "'response_format.type' is missing"),
+    ("/v1/responses", {"text": {"format": {"schema": {}}}}, "'text.format.type' is missing"),
+    ("/v1/responses", {"text": {"format": {"type": "json_schema"}}}, "'text.format.schema' is missing"),
+    ("/v1/responses", {"text": {"format": {"type": "json_schema", "schema": 5}}}, "'text.format.schema' must be a JSON Schema: an object, true or false, not 5"),
+    ("/v1/messages", {"output_config": {"format": {"type": "json_schema"}}}, "'output_config.format.schema' is missing"),
+    ("/v1/messages", {"output_config": {"format": {"type": "json_schema", "schema": []}}}, "'output_config.format.schema' must be a JSON Schema: an object, true or false, not an array"),
+    ("/v1/messages", {"output_format": {"type": "json_object", "schema": 5}}, "'output_format.schema' must be a JSON Schema: an object, true or false, not 5"),
     ("/v1/messages", {"messages": [{"role": "user", "content": []}]}, "a message's content must not be empty (role 'user')"),
     ("/v1/messages", {"messages": [*USER, {"role": "assistant", "content": ""}, *USER]}, "a message's content must not be empty (role 'assistant')"),
 ])
