@@ -86,14 +86,12 @@ static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
     assigns \nothing;
     ensures \result == i % waves; */
 static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
-/* The last tiles of a launch of several tokens, each shared by 2^lg workgroups (kernels/gemv_stream_t.c): which of these tiles is
- * workgroup wg's; which part of it; the part's first of n segments, part = 2^lg gives n. */
-//@ requires lg <= 4; assigns \nothing;
-static inline uint32_t ie_rest_tile(uint32_t wg, uint32_t lg) { return wg >> lg; }
-//@ requires lg <= 4; assigns \nothing;
-static inline uint32_t ie_rest_part(uint32_t wg, uint32_t lg) { return wg & ((1u << lg) - 1u); }
-//@ requires lg <= 4 && n <= IE_MAX_SEGS && part <= 16; assigns \nothing;
-static inline uint32_t ie_rest_seg(uint32_t n, uint32_t part, uint32_t lg) { return (n * part) >> lg; }
+/* The last tiles of a launch of several tokens, shared by all its workgroups (kernels/gemv_stream_t.c): their segments, IE_MAX_SEGS each, are numbered. First
+ * of workgroup wg's: `each` for every one, one more for the first `more`. Which of the shared tiles segment g belongs to; which of the tile's it is. */
+#define IE_SHARED_TILES 10u /* of which a workgroup has segments, at most: each + 1 <= 128 */
+static inline uint32_t ie_shared_first(uint32_t wg, uint32_t each, uint32_t more) { return wg * each + (wg < more ? wg : more); }
+static inline uint32_t ie_shared_tile(uint32_t g) { return g / IE_MAX_SEGS; }
+static inline uint32_t ie_shared_seg(uint32_t g) { return g % IE_MAX_SEGS; }
 /* The place after `at` in a ring of n. */
 /*@ requires at < n;
     assigns \nothing;
@@ -120,5 +118,8 @@ static inline uint32_t ie_stream_value(uint32_t b, uint32_t t, uint32_t e) { ret
     assigns \nothing;
     ensures \result == 128 + p * 16 + t % 8 / 2 * 4 + b % 2 * 2 + t % 2; */
 static inline uint32_t ie_stream_plane(uint32_t b, uint32_t t, uint32_t p) { return 128u + p * 16u + t % 8u / 2u * 4u + b % 2u * 2u + t % 2u; }
+/* Word j of a plane belongs to that token of the 8, and to that one of the two blocks. */
+static inline uint32_t ie_stream_token(uint32_t j) { return j / 4u * 2u + j % 2u; }
+static inline uint32_t ie_stream_block(uint32_t j) { return j / 2u % 2u; }
 
 #endif

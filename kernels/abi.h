@@ -91,7 +91,10 @@ typedef struct {
     IE_PTR(uint32_t) sums;  /* of shared tiles: [tile][segment][tokens / 4][lane][4] */
     IE_PTR(uint32_t) count; /* their segments that are there; zero between launches */
     uint32_t rest;          /* the last tiles of the matrix, which are shared */
-    uint32_t parts_log;     /* 2^parts_log workgroups share one, rest times that is at most the grid; 0 where rest is 0 */
+    uint32_t each, more;    /* segments of them that a workgroup has (ie_shared_first) */
+    uint32_t work;          /* waves that multiply */
+    uint32_t whole;         /* 1: each of them has tiles for itself; 0: a tile's segments go round */
+    uint32_t lone;          /* the first of them that takes shared segments */
 } ie_abi_stream;
 
 typedef struct {

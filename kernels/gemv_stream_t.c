@@ -2,11 +2,11 @@
  *
  *   ie_gemv_FORMAT_s8, _s16   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of up to 8, 16 tokens; x is Q8 in groups of 16
  *
- * A workgroup takes tile after tile, `step` (the grid) apart, and first its part of a tile that several share. All its waves but two, `work` of them,
+ * A workgroup takes tile after tile, `step` (the grid) apart, and first its part of a tile that several share. All its waves but three, `work` of them,
  * take segments: wave w those with number w, w + work, w + 2 work ... in the order of tiles and segments (work is odd, so that none always has the
  * longest). Each has a ring of `ahead` units in LDS that are on their way or there, over the ends of segments and tiles, and a slot for a segment's
- * sums. The next wave takes the slots in turn, adds the segments up from left to right and stores the tile's results; the last one does so with the
- * shared tile. They meet by records in LDS; nobody waits for a whole tile.
+ * sums. Two more waves take the slots in turn, half of each, add the segments up from left to right and store the tile's results; one joins the shared
+ * tile. They meet by records in LDS; nobody waits for a whole tile.
  *
  * The instruction wants words w and w + 4 of rows g, g + 8, g + 16, g + 24 in lane 4 g + w. That is how the bytes lie in LDS, so each lane takes just
  * those words there and unpacks them; nothing turns. An offset of all weights costs nothing: bytes are moved to the top and their sign bit is turned, so
@@ -16,88 +16,113 @@
  * Shared tiles: those that are left when there is none for each workgroup are shared by 2^parts_log each; a part is some of the segments, whose sums go to
  * memory; who comes last adds them up, while the workgroup's other waves go on.
  *
- * Launch: 32 `waves` lanes, at most 480, x = workgroups; LDS beyond the static: tokens (ie_stream_group), a slot a wave (128
+ * Launch: 32 `waves` lanes, at most 512, x = workgroups; LDS beyond the static: tokens (ie_stream_group), a slot a wave (128
  * bytes a token), the rings. Bytes
  * moved: each weight once, x once a workgroup, 2 KB a token of a shared tile. */
 #include "gpu.h"
 
 #if IE_COPIES
 #define MAGIC 12582912.0f /* 1.5 * 2^23: exact with any integer of at most 2^22 added */
-#define PLACES 64u /* units in the rings of all waves, at most */
+#define PLACES 40u /* units in the rings of all waves, at most */
+#define MULTIPLY 13u /* waves that do, at most */
+#define SHARED_AT 8u  /* with whole tiles: segments of a wave's last tile before the shared ones */
+#define EARLY 2u      /* units of a ring that are asked for before the tokens, which would come behind the others */
 #define ADD 2u     /* slots that are read together; fewer than there are */
 
 /* The wave's number, read from one lane: by that the compiler sees that all lanes of a wave go the same way. */
 IE_INLINE uint32_t stream_wave(void) { return ie_readlane(ie_wave(), 0u); }
 
-/* ---- a workgroup's work, in the order in which all its waves see it ---------------------------------------------------------------- */
-
-/* Segments seg .. seg + n - 1 of a tile; tile = the launch's tiles: there is no more. */
-typedef struct {
-    uint32_t tile, seg, n;
-    bool shared;
-} part;
-IE_INLINE part part_own(const ie_abi_stream *a, uint32_t tile) {
-    uint32_t tiles = ie_ntiles(a->g.rows);
-    return (part){tile < tiles - a->rest ? tile : tiles, 0u, ie_nseg(a->g.nblk), false};
-}
-IE_INLINE part part_first(const ie_abi_stream *a) {
-    uint32_t lg = a->parts_log, wg = ie_wg_x(), rest = ie_rest_tile(wg, lg), k = ie_rest_part(wg, lg), nseg = ie_nseg(a->g.nblk);
-    if (rest >= a->rest) return part_own(a, wg);
-    uint32_t seg = ie_rest_seg(nseg, k, lg);
-    return (part){ie_ntiles(a->g.rows) - a->rest + rest, seg, ie_rest_seg(nseg, k + 1u, lg) - seg, true};
-}
-IE_INLINE part part_next(const ie_abi_stream *a, const part *p) { return part_own(a, p->shared ? ie_wg_x() : ie_stream_next(p->tile, a->g.step)); }
-
 /* ---- records in LDS ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct {
     uint64_t full[PLACES];                                      /* a place's unit is there */
-    uint64_t summed[IE_STREAM_WAVES], added[IE_STREAM_WAVES];   /* a wave's slot holds a segment's sums; they are added */
-    uint64_t shared;                                            /* the sums of the part of a shared tile are in memory */
+    uint64_t summed[MULTIPLY], added[MULTIPLY];   /* a wave's slot holds a segment's sums; they are added */
+    uint64_t shared[IE_SHARED_TILES];                           /* the sums of the workgroup's part of a shared tile are in memory */
     uint32_t label[PLACES];                                     /* what a place holds */
 } records;
-#define LABEL_NONE ~0u  /* no more */
-#define LABEL_LAST 512u /* the segment's last unit */
-#define LABEL_SHARED 1024u /* it is of the shared tile */
-#define LABEL_UNIT 511u /* which one of its tile */
+#define LABEL_NONE ~0u     /* no more */
+#define LABEL_UNIT 511u    /* which unit of its tile */
+#define LABEL_LAST 512u    /* the segment's last */
+#define LABEL_SHARED 1024u /* of a shared tile, */
+#define LABEL_WHICH 2048u  /* times which one of those of the workgroup */
 
 /* A place of a ring, and which of its uses: 0, 1, 0, ... */
 typedef struct {
     uint32_t at, use;
 } ring_at;
 
-/* After all lanes of the wave. */
-IE_INLINE void arrive_one(IE_LDS uint64_t *record) {
-    ie_wave_sync();
-    if (ie_lane() == 0u) ie_arrive(record);
+/* ---- a workgroup's work ---------------------------------------------------------------------------------------------------------------- */
+
+/* Tiles that are not shared: the first ones. From one of a workgroup's (`whole`: of a wave's) to the next. */
+IE_INLINE uint32_t own_tiles(const ie_abi_stream *a) { return ie_ntiles(a->g.rows) - a->rest; }
+IE_INLINE uint32_t own_first(const ie_abi_stream *a, uint32_t wave) { return ie_wg_x() + (a->whole ? wave * a->g.step : 0u); }
+IE_INLINE uint32_t own_step(const ie_abi_stream *a) { return a->whole ? a->work * a->g.step : a->g.step; }
+/* The workgroup's segments of shared tiles, by their number in all of them: the first, the last + 1. */
+IE_INLINE uint32_t shared_first(const ie_abi_stream *a) { return ie_shared_first(ie_wg_x(), a->each, a->more); }
+IE_INLINE uint32_t shared_end(const ie_abi_stream *a) { return ie_shared_first(ie_wg_x() + 1u, a->each, a->more); }
+/* Those of shared tile i end there, `end` the workgroup's. */
+IE_INLINE uint32_t shared_upto(uint32_t i, uint32_t end) {
+    uint32_t to = (i + 1u) * IE_MAX_SEGS;
+    return to < end ? to : end;
+}
+
+/* What comes next for a wave: segment seg of its own `tile`, or segment g of the shared ones. */
+typedef struct {
+    uint32_t tile, seg, g;
+} turn;
+IE_INLINE turn turn_first(const ie_abi_stream *a, uint32_t wave) {
+    const uint32_t end = shared_end(a);
+    turn t = {.tile = own_first(a, wave), .g = wave < a->lone ? end : shared_first(a) + (wave - a->lone)};
+    if (!a->whole)
+        for (t.seg = t.g; t.seg < end;) t.seg += a->work;
+    if (!a->whole) t.seg -= end;
+    return t;
+}
+/* Shared ones come first; with whole tiles in the middle of the wave's last one, when tokens are there and time is left to join them. */
+IE_INLINE bool turn_shared(const ie_abi_stream *a, const turn *t) {
+    if (t->g >= shared_end(a)) return false;
+    return !a->whole || t->tile >= own_tiles(a) || (ie_stream_next(t->tile, own_step(a)) >= own_tiles(a) && t->seg >= SHARED_AT);
 }
 
 /* ---- what a wave asks for -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    part p;
-    uint32_t first, k;  /* numbers of p's first segment and of the one that is being asked for */
-    uint32_t i, i1, to; /* its next unit, its end; the place that is next */
-    words from, apart;  /* that unit; its half-words apart */
+    turn next;
+    uint32_t i, left, to; /* the next unit, and how many follow it in memory before `next` is due; the place that is next */
+    uint32_t label;       /* of all of them */
+    uint64_t last;        /* bit i: the i-th of them is its segment's last */
+    words from, apart;    /* that unit; its half-words apart */
 } asks;
-/* Begins with segment k, if there is one. */
-IE_INLINE void asks_segment(ie_gpu_format f, const ie_abi_stream *a, asks *s, uint32_t k) {
-    const uint32_t nblk = a->g.nblk, tiles = ie_ntiles(a->g.rows);
-    s->k = k, s->i = s->i1 = 0u;
-    for (; s->p.tile != tiles && k - s->first >= s->p.n; s->p = part_next(a, &s->p)) s->first += s->p.n;
-    if (s->p.tile == tiles) return;
-    uint32_t seg = s->p.seg + (k - s->first);
-    words tile = a->g.w + (uint64_t)s->p.tile * ie_gpu_tile_words(f, nblk);
-    s->i = ie_seg_unit(seg, nblk), s->i1 = ie_seg_unit(seg + 1u, nblk);
-    s->from = tile + ie_tile_words(s->i, ie_gpu_unit_words(f));
-    if (f.apart) s->apart = tile + ie_gpu_units_words(f, nblk) + ie_gpu_apart(s->i, 0u) / 2u;
+/* Goes on with what is due next, if there is anything: a segment; with whole tiles all of a tile up to its end, or to where shared segments come. */
+IE_INLINE void asks_next(ie_gpu_format f, const ie_abi_stream *a, asks *s) {
+    const uint32_t nblk = a->g.nblk, nseg = ie_nseg(nblk);
+    turn *t = &s->next;
+    uint32_t tile, seg, n = 1u;
+    s->label = 0u, s->last = 0u;
+    if (turn_shared(a, t)) {
+        uint32_t i = ie_shared_tile(t->g);
+        tile = own_tiles(a) + i, seg = ie_shared_seg(t->g);
+        s->label = LABEL_SHARED + LABEL_WHICH * (i - ie_shared_tile(shared_first(a)));
+        t->g += a->work - a->lone;
+    } else {
+        for (; t->seg >= nseg; t->seg -= nseg) t->tile = ie_stream_next(t->tile, own_step(a));
+        tile = t->tile, seg = t->seg;
+        if (tile >= own_tiles(a)) return;
+        if (a->whole) n = seg < SHARED_AT ? SHARED_AT - seg : nseg - seg;
+        t->seg += a->whole ? n : a->work;
+    }
+    words at = a->g.w + (uint64_t)tile * ie_gpu_tile_words(f, nblk);
+    s->i = ie_seg_unit(seg, nblk), s->left = ie_seg_unit(seg + n, nblk) - s->i;
+    for (uint32_t k = 1u; k <= n; k++) s->last |= 1ull << (ie_seg_unit(seg + k, nblk) - s->i - 1u);
+    s->from = at + ie_tile_words(s->i, ie_gpu_unit_words(f));
+    if (f.apart) s->apart = at + ie_gpu_units_words(f, nblk) + ie_gpu_apart(s->i, 0u) / 2u;
 }
 /* Asks for the next unit, if there is one; whole: all have 8 blocks. By one lane. */
-IE_INLINE void asks_unit(ie_gpu_format f, bool whole, const ie_abi_stream *a, asks *s, IE_LDS uint32_t *ring, IE_LDS uint64_t *full, IE_LDS uint32_t *label) {
+IE_INLINE void asks_unit(ie_gpu_format f, bool whole, const ie_abi_stream *a, asks *s, uint32_t ahead, IE_LDS uint32_t *ring, IE_LDS uint64_t *full, IE_LDS uint32_t *label) {
     const uint32_t at = s->to;
-    s->to = ie_ring_next(at, a->g.ahead);
-    if (s->i == s->i1) asks_segment(f, a, s, s->k + a->g.waves - 2u);
-    if (s->i == s->i1) {
+    s->to = ie_ring_next(at, ahead);
+    if (s->left == 0u) asks_next(f, a, s);
+    if (s->left == 0u) {
         label[at] = LABEL_NONE;
         return;
     }
@@ -106,41 +131,34 @@ IE_INLINE void asks_unit(ie_gpu_format f, bool whole, const ie_abi_stream *a, as
     ie_arrive_expect(full + at, bytes + apart);
     ie_copy(to, s->from, bytes, full + at);
     if (f.apart) ie_copy(to + ie_gpu_unit_words(f), s->apart, apart, full + at);
-    label[at] = s->i | (s->i + 1u == s->i1 ? LABEL_LAST : 0u) | (s->p.shared ? LABEL_SHARED : 0u);
-    s->i++, s->from += ie_gpu_unit_words(f);
+    label[at] = s->label + s->i + (s->last & 1u ? LABEL_LAST : 0u);
+    s->i++, s->left--, s->last >>= 1, s->from += ie_gpu_unit_words(f);
     if (f.apart) s->apart += ie_gpu_apart(1u, 0u) / 2u;
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------------------------------ */
 
-#define AT_ONCE 20u
 #define PLANES(KIND) ((KIND) == K_DOT || (KIND) == K_DOT2 ? 1u : (KIND) == K_DOT_MIN ? 2u : 3u)
-/* The workgroup's tokens from memory to LDS; those that are not there are zeros. Planes: d; and sa; or both halves' sums. A wave takes a block of 8 tokens at
- * a time, 16 bytes a lane, and has AT_ONCE of them under way. */
-IE_INLINE void tokens_put(const ie_abi_gemv *a, kind k, IE_LDS uint32_t *x, const uint32_t NT) {
-    const uint32_t groups = NT / 8u, all = a->nblk * groups, quad = ie_lane() % 4u;
-    for (uint32_t first = stream_wave(); first < all; first += AT_ONCE * a->waves) {
-        ie_u4 v[AT_ONCE];
+/* The workgroup's tokens from memory to LDS by `n` waves, of which this is number w: it asks for units w, w + n, ..., as they are to lie in LDS, word by word.
+ * Planes: d; and sa; or both halves' sums. Where there is no such block or token another one's words take its place, of which nothing is used. */
+IE_INLINE void tokens_ask(const ie_abi_gemv *a, kind k, IE_LDS uint32_t *x, IE_LDS uint64_t *there, uint32_t w, uint32_t n, const uint32_t NT) {
+    const uint32_t nblk = a->nblk, groups = NT / 8u, units = ie_gpu_units(nblk), lane = ie_lane(), plane = lane / 16u;
+    const uint32_t tq = lane / 4u, tp = ie_stream_token(lane % 16u), bp = ie_stream_block(lane % 16u), block = IE_DECODE_T * IE_Q8_WORDS;
+    const uint32_t word = plane == 0u ? IE_Q8_D : k == K_DOT_MIN ? IE_Q8_SA : IE_Q8_NLO;
+    for (uint32_t u = w; u < units; u += n) {
+        for (uint32_t b = u * IE_GPU_UNIT; b < nblk && b < (u + 1u) * IE_GPU_UNIT; b += 2u)
 #pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) {
-            uint32_t n = first + j * a->waves, t = n % groups * 8u + ie_lane() / 4u;
-            v[j] = (ie_u4){0u, 0u, 0u, 0u};
-            if (n < all && t < a->n) v[j] = ie_load16(a->x + (uint64_t)ie_q8_at(t, n / groups, a->nblk, IE_DECODE_T) * IE_Q8_WORDS + 4u * quad);
-        }
-#pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; j++) {
-            uint32_t n = first + j * a->waves, b = n / groups, t = n % groups * 8u + ie_lane() / 4u;
-            IE_LDS uint32_t *to = x + ie_stream_group(b, t, NT, PLANES(k));
-            if (n >= all) break;
-            if (quad < 2u)
-#pragma unroll
-                for (uint32_t e = 0; e < 4u; e++) to[ie_stream_value(b, t, e) + quad] = v[j][e]; /* word e + 4 is behind word e */
-            else if (quad == 2u) {
-                to[ie_stream_plane(b, t, 0u)] = v[j].x;
-                if (k == K_DOT_MIN) to[ie_stream_plane(b, t, 1u)] = v[j].y;
-                if (k == K_DOT2_MIN) to[ie_stream_plane(b, t, 1u)] = ie_bits_of((float)(int32_t)v[j].w);
-            } else if (k == K_DOT2_MIN) to[ie_stream_plane(b, t, 2u)] = ie_bits_of((float)(int32_t)v[j].x);
-        }
+            for (uint32_t g = 0; g < groups; g++) {
+                const uint32_t odd = b + 1u < nblk ? 1u : 0u, t = g * 8u;
+                IE_LDS uint32_t *to = x + ie_stream_group(b, t, NT, PLANES(k));
+                IE_GLOBAL const uint32_t *at = a->x + (uint64_t)ie_q8_at(t + tq < a->n ? t + tq : 0u, b, nblk, IE_DECODE_T) * IE_Q8_WORDS + lane % 4u, *at2 = at + odd * block;
+                IE_GLOBAL const uint32_t *ps = a->x + (uint64_t)ie_q8_at(t + tp < a->n ? t + tp : 0u, b, nblk, IE_DECODE_T) * IE_Q8_WORDS + bp * odd * block;
+                ie_copy4(to + 4u * lane, at), ie_copy4(to + 4u * lane + 1u, at + 4);
+                ie_copy4(to + 4u * lane + 2u, at2), ie_copy4(to + 4u * lane + 3u, at2 + 4);
+                if (plane < PLANES(k)) ie_copy4(to + 128u + lane, ps + word);
+                if (PLANES(k) > 2u && !plane) ie_copy4(to + 160u + lane, ps + IE_Q8_NHI);
+            }
+        ie_copies_arrive(there + u);
     }
 }
 
@@ -187,8 +205,8 @@ WORDS(q8_0) {
     *lo = q[ie_field_lm(0, 8, w, row)], *hi = q[ie_field_lm(0, 8, w + 4u, row)];
 }
 WORDS(q6_k) {
-    uint32_t q = BULK4(q6_k), h = (HEAD1(q6_k, 16, 2u * b + w % 2u) ^ 0xAAAAAAAAu) >> (2u * (w / 2u));
-    *lo = (q << 2 & 0x3C3C3C3Cu) | (h << 6 & 0xC0C0C0C0u), *hi = (q >> 2 & 0x3C3C3C3Cu) | (h << 2 & 0xC0C0C0C0u);
+    uint32_t q = BULK4(q6_k), h = HEAD1(q6_k, 16, 2u * b + w % 2u), up = 2u - w / 2u * 2u;
+    *lo = ie_and_xor(q << 2, 0x3C3C3C3Cu, TOP) ^ (h << 4 << up & 0xC0C0C0C0u), *hi = ie_and_xor(q >> 2, 0x3C3C3C3Cu, TOP) ^ (h << up & 0xC0C0C0C0u);
 }
 WORDS(q2_k) {
     uint32_t q = BULK2(q2_k);
@@ -219,16 +237,18 @@ IE_INLINE void unit_head_of(kind k, ie_gpu_format f, const IE_LDS uint32_t *at, 
 #pragma unroll
         for (uint32_t j = 0; j < 4u; j++) h->d[j] = ie_lds16(at + ie_field_lm(0, 4, 0, ie_lane() / 4u + 8u * j));
 }
-/* A block's scales of the lane's four rows. */
+/* What a sum of the instruction has to be multiplied with to be the dot. */
+#define DOT_SCALE(BIAS) ((BIAS) ? (float)(BIAS) / 128.0f : 1.0f)
+/* A block's scales of the lane's four rows; s0: times DOT_SCALE. */
 typedef struct {
     float d[4], m[4], s0[4], s1[4], m0[4], m1[4];
 } scales;
-IE_INLINE scales spread(kind k, const block *o) {
+IE_INLINE scales spread(kind k, uint32_t bias, const block *o) {
     bool two = k == K_DOT2 || k == K_DOT2_MIN;
     scales s = {0};
     ie_mma_spread(o->d, s.d);
     if (k == K_DOT_MIN || k == K_DOT2_MIN) ie_mma_spread(o->m, s.m);
-    if (two) ie_mma_spread((float)o->s0, s.s0), ie_mma_spread((float)o->s1, s.s1);
+    if (two) ie_mma_spread((float)o->s0 * DOT_SCALE(bias), s.s0), ie_mma_spread((float)o->s1, s.s1);
     if (k == K_DOT2_MIN) ie_mma_spread((float)o->m0, s.m0), ie_mma_spread((float)o->m1, s.m1);
     return s;
 }
@@ -242,9 +262,10 @@ IE_INLINE scales halves(const unit_head *h, uint32_t b) {
 /* ---- a block --------------------------------------------------------------------------------------------------------------------------------- */
 
 /* The dot from the instruction's sum. */
-IE_INLINE float dot_of(int32_t v, uint32_t bias) {
-    float scale = bias ? (float)bias / 128.0f : 1.0f;
-    return ie_fma(ie_f32_of((uint32_t)v), scale, -MAGIC * scale);
+IE_INLINE float dot_of(int32_t v, uint32_t bias) { return ie_fma(ie_f32_of((uint32_t)v), DOT_SCALE(bias), -MAGIC * DOT_SCALE(bias)); }
+/* s0 times the first dot plus s1 times the second, exact: each product is below 2^23. s0 comes times DOT_SCALE. */
+IE_INLINE float dots_of(int32_t lo, int32_t hi, float s0, float s1, uint32_t bias) {
+    return ie_fma(s1, dot_of(hi, bias), ie_fma(s0, ie_f32_of((uint32_t)lo), s0 * -MAGIC));
 }
 /* Block h of a pair, 32 rows times 8 tokens. */
 IE_INLINE void stream_tokens(kind k, uint32_t bias, const scales *s, const ie_mma_w *w, const pair_x *x, uint32_t h, float acc[IE_MMA_TOKENS]) {
@@ -258,11 +279,10 @@ IE_INLINE void stream_tokens(kind k, uint32_t bias, const scales *s, const ie_mm
 #pragma unroll
     for (uint32_t i = 0; i < IE_MMA_TOKENS; i++) {
         uint32_t j = i / 2u, e = 2u * h + i % 2u;
-        float da = ie_f32_of(x->d[e]), dot = dot_of(lo[i], bias);
-        if (two) dot = ie_fma(s->s1[j], dot_of(hi[i], bias), s->s0[j] * dot);
+        float da = ie_f32_of(x->d[e]), dot = two ? dots_of(lo[i], hi[i], s->s0[j], s->s1[j], bias) : dot_of(lo[i], bias);
         acc[i] = ie_fma(s->d[j] * da, dot, acc[i]);
         if (k == K_DOT_MIN) acc[i] = ie_fma(s->m[j], ie_f32_of(x->p[e]), acc[i]);
-        if (k == K_DOT2_MIN) acc[i] = ie_fma(s->m[j] * da, -ie_fma(s->m1[j], ie_f32_of(x->p2[e]), s->m0[j] * ie_f32_of(x->p[e])), acc[i]);
+        if (k == K_DOT2_MIN) acc[i] = ie_fma(s->m[j] * da, -ie_fma(s->m1[j], (float)(int32_t)x->p2[e], s->m0[j] * (float)(int32_t)x->p[e]), acc[i]);
     }
 }
 /* Blocks 2 B and 2 B + 1 of the unit at `at`, of whose blocks there are NB. */
@@ -276,7 +296,7 @@ IE_INLINE void stream_tokens(kind k, uint32_t bias, const scales *s, const ie_mm
         ie_mma_w w; \
         scales sc; \
         if (b >= (NB)) break; \
-        if (!HALVES(KIND, ROW)) block_##F(&head.u, b, &o), sc = spread(KIND, &o); \
+        if (!HALVES(KIND, ROW)) block_##F(&head.u, b, &o), sc = spread(KIND, BIAS, &o); \
         else sc = halves(&head, b); \
         _Pragma("unroll") for (uint32_t j = 0; j < 4u; j++) { \
             uint32_t *to = w.k + j / 2u * 4u + j % 2u; \
@@ -291,48 +311,37 @@ IE_INLINE void stream_tokens(kind k, uint32_t bias, const scales *s, const ie_mm
  * numbers together. */
 #define SUMS_WORDS(NT) (32u * (NT))
 #define SUMS_AT(I) ((I) / 4u * 128u + 4u * ie_lane())
-
 #define SUMS4(V) ((ie_u4){ie_bits_of((V)[0]), ie_bits_of((V)[1]), ie_bits_of((V)[2]), ie_bits_of((V)[3])})
+#define HALF_AT(H, NT) ((H) * (NT) / 8u * 128u) /* the second half's are behind the first's: rows 16 on of 8 tokens, tokens 8 on of 16 */
 
-/* Where the sums of the workgroup's part of a shared tile go, if it has one. */
-IE_INLINE IE_GLOBAL uint32_t *rest_sums(const ie_abi_stream *a, const uint32_t NT) {
-    part p = part_first(a);
-    return a->sums + (p.shared ? ((uint64_t)(p.tile - (ie_ntiles(a->g.rows) - a->rest)) * IE_MAX_SEGS + p.seg) * SUMS_WORDS(NT) : 0u);
-}
-/* The sums of a part of a shared tile are in memory; if these were the last, all of the tile's are added up: true. */
-IE_INLINE bool rest_join(const ie_abi_stream *a, const part *p, float sum[], const uint32_t NT) {
-    const uint32_t nseg = ie_nseg(a->g.nblk), i = p->tile - (ie_ntiles(a->g.rows) - a->rest);
+/* n segments of shared tile i are in memory, for all to see; if these were the last, all of the tile's are added up: true. */
+IE_INLINE bool rest_join(const ie_abi_stream *a, uint32_t i, uint32_t n, float sum[], const uint32_t NT) {
     IE_GLOBAL uint32_t *count = a->count + i;
     IE_GLOBAL const uint32_t *from = a->sums + (uint64_t)i * IE_MAX_SEGS * SUMS_WORDS(NT);
     uint32_t done = 0u;
-    ie_release();
-    ie_wave_sync();
-    if (ie_lane() == 0u) done = ie_atomic_add(count, p->n) + p->n;
-    if (ie_readlane(done, 0u) != nseg) return false;
+    if (ie_lane() == 0u) done = ie_atomic_add(count, n) + n;
+    if (ie_readlane(done, 0u) != IE_MAX_SEGS) return false;
     ie_acquire();
     if (ie_lane() == 0u) *count = 0u;
 #pragma unroll
     for (uint32_t t = 0; t < NT; t++) sum[t] = -0.0f;
-    for (uint32_t k = 0u; k < nseg; k += 4u) { /* four segments' loads are under way at once */
+    for (uint32_t k = 0u; k < IE_MAX_SEGS; k += 4u) { /* four segments' loads are under way at once */
         ie_u4 v[4][4]; /* of 16 tokens at most */
 #pragma unroll
         for (uint32_t j = 0; j < 4u; j++)
 #pragma unroll
-            for (uint32_t t = 0; t < NT; t += 4u) v[j][t / 4u] = ie_load16(from + (k + j < nseg ? k + j : k) * SUMS_WORDS(NT) + SUMS_AT(t));
+            for (uint32_t t = 0; t < NT; t += 4u) v[j][t / 4u] = ie_load16(from + (k + j) * SUMS_WORDS(NT) + SUMS_AT(t));
 #pragma unroll
         for (uint32_t j = 0; j < 4u; j++)
 #pragma unroll
-            for (uint32_t t = 0; t < NT; t++) {
-                float one = ie_f32_of(v[j][t / 4u][t % 4u]);
-                sum[t] = k + j < nseg ? sum[t] + one : sum[t];
-            }
+            for (uint32_t t = 0; t < NT; t++) sum[t] = sum[t] + ie_f32_of(v[j][t / 4u][t % 4u]);
     }
     return true;
 }
 
-/* The slots of N waves, one after the other: read together, added in their order. */
+/* Half of the slots of N waves, one after the other: read together, added in their order. */
 IE_INLINE void slots_take(const IE_LDS uint32_t *slots, IE_LDS records *m, ring_at *w, uint32_t from, uint32_t work, const uint32_t N, const uint32_t NT, float sum[]) {
-    ie_u4 v[ADD][IE_DECODE_T / 4u];
+    ie_u4 v[ADD][IE_DECODE_T / 8u];
     ring_at each[ADD];
 #pragma unroll
     for (uint32_t j = 0; j < N; j++) {
@@ -342,137 +351,168 @@ IE_INLINE void slots_take(const IE_LDS uint32_t *slots, IE_LDS records *m, ring_
 #pragma unroll
     for (uint32_t j = 0; j < N; j++)
 #pragma unroll
-        for (uint32_t i = 0; i < NT; i += 4u) v[j][i / 4u] = ie_lds16(slots + each[j].at * SUMS_WORDS(NT) + SUMS_AT(i));
+        for (uint32_t i = 0; i < NT / 2u; i += 4u) v[j][i / 4u] = ie_lds16(slots + each[j].at * SUMS_WORDS(NT) + SUMS_AT(i));
 #pragma unroll
     for (uint32_t j = 0; j < N; j++)
 #pragma unroll
-        for (uint32_t i = 0; i < NT; i++) sum[i] = sum[i] + ie_f32_of(v[j][i / 4u][i % 4u]);
-    ie_wave_sync();
-    if (ie_lane() < N) ie_arrive(m->added + (ie_lane() ? each[N - 1u].at : each[0].at));
+        for (uint32_t i = 0; i < NT / 2u; i++) sum[i] = sum[i] + ie_f32_of(v[j][i / 4u][i % 4u]);
+#pragma unroll
+    for (uint32_t j = 0; j < N; j++) ie_arrive(m->added + each[j].at);
 }
 
-/* A tile's sums end with bias and residual, and go to y. */
-IE_INLINE void tile_end(const ie_abi_gemv *a, uint32_t tile, const uint32_t NT, float sum[]) {
-    const uint32_t row = tile * IE_TILE_ROWS + ie_mma_row(0u), left = row < a->rows ? a->rows - row : 0u;
-    const uint64_t at = (uint64_t)ie_mma_token(0u) * a->y_ld + row;
+/* Half h of a tile's sums end with bias and residual, and go to y. */
+IE_INLINE void tile_end(const ie_abi_gemv *a, uint32_t tile, uint32_t h, const uint32_t NT, float sum[]) {
+    const uint32_t row = tile * IE_TILE_ROWS + ie_mma_row(0u) + (NT == 8u ? 16u * h : 0u), left = row < a->rows ? a->rows - row : 0u;
+    const uint32_t first = ie_mma_token(0u) + (NT == 16u ? 8u * h : 0u), n = first < a->n ? a->n - first : 0u;
+    const uint64_t at = (uint64_t)first * a->y_ld + row;
     IE_GLOBAL float *y = a->y + at;
     if (a->bias)
 #pragma unroll
-        for (uint32_t j = 0; j < 4u; j++) {
-            float bias = ie_mma_row(2u * j) - ie_mma_row(0u) < left ? a->bias[row + 8u * j] : 0.0f;
-#pragma unroll
-            for (uint32_t i = 0; i < NT; i++)
-                if (i % 8u / 2u == j) sum[i] = sum[i] + bias;
+        for (uint32_t j = 0; j < NT / 2u; j += 2u) {
+            float bias = 4u * j < left ? a->bias[row + 4u * j] : 0.0f;
+            sum[j] = sum[j] + bias, sum[j + 1u] = sum[j + 1u] + bias;
         }
     if (a->res) {
         IE_GLOBAL const float *res = a->res + at;
-        float v[IE_DECODE_T];
+        float v[IE_DECODE_T / 2u];
 #pragma unroll
-        for (uint32_t i = 0; i < NT; i++) {
-            uint32_t t = i / 8u * 8u + i % 2u, r = 8u * (i % 8u / 2u); /* from the lane's first */
-            v[i] = r < left && t + ie_mma_token(0u) < a->n ? res[(uint64_t)t * a->y_ld + r] : 0.0f;
-        }
+        for (uint32_t i = 0; i < NT / 2u; i++) v[i] = i / 2u * 8u < left && i % 2u < n ? res[(uint64_t)(i % 2u) * a->y_ld + i / 2u * 8u] : 0.0f;
 #pragma unroll
-        for (uint32_t i = 0; i < NT; i++) sum[i] = v[i] + sum[i];
+        for (uint32_t i = 0; i < NT / 2u; i++) sum[i] = v[i] + sum[i];
     }
 #pragma unroll
-    for (uint32_t i = 0; i < NT; i++) {
-        uint32_t t = i / 8u * 8u + i % 2u, r = 8u * (i % 8u / 2u);
-        if (r < left && t + ie_mma_token(0u) < a->n) y[(uint64_t)t * a->y_ld + r] = sum[i];
-    }
+    for (uint32_t i = 0; i < NT / 2u; i++)
+        if (i / 2u * 8u < left && i % 2u < n) y[(uint64_t)(i % 2u) * a->y_ld + i / 2u * 8u] = sum[i];
 }
 
-/* The workgroup's own tiles. */
-IE_INLINE void own_add(const ie_abi_stream *a, const IE_LDS uint32_t *slots, IE_LDS records *m, const uint32_t NT) {
-    const uint32_t tiles = ie_ntiles(a->g.rows), work = a->g.waves - 2u;
-    part p = part_first(a);
+/* Half h of the workgroup's own tiles. */
+IE_INLINE void own_add(const ie_abi_stream *a, const IE_LDS uint32_t *slots, IE_LDS records *m, uint32_t h, const uint32_t NT) {
+    const uint32_t nseg = ie_nseg(a->g.nblk);
     ring_at w = {0u, 0u}; /* whose slot is next */
-    if (p.shared) {
-        for (w.at = p.n; w.at >= work;) w.at -= work; /* their slots have not been used */
-        p = part_next(a, &p);
-    }
+    for (w.at = shared_end(a) - shared_first(a); w.at >= a->work;) w.at -= a->work; /* shared segments' slots have not been used */
     const uint32_t from = w.at;
-    for (; p.tile != tiles; p = part_next(a, &p)) {
+    for (uint32_t tile = own_first(a, 0u); tile < own_tiles(a); tile = ie_stream_next(tile, own_step(a))) {
         uint32_t s = 0u;
-        float sum[IE_DECODE_T];
+        float sum[IE_DECODE_T / 2u];
 #pragma unroll
-        for (uint32_t i = 0; i < NT; i++) sum[i] = -0.0f; /* -0 plus a number is that number */
-        for (; s + ADD <= p.n; s += ADD) slots_take(slots, m, &w, from, work, ADD, NT, sum);
-        for (; s < p.n; s++) slots_take(slots, m, &w, from, work, 1u, NT, sum);
-        tile_end(&a->g, p.tile, NT, sum);
+        for (uint32_t i = 0; i < NT / 2u; i++) sum[i] = -0.0f; /* -0 plus a number is that number */
+        for (; s + ADD <= nseg; s += ADD) slots_take(slots + HALF_AT(h, NT), m, &w, from, a->work, ADD, NT, sum);
+        for (; s < nseg; s++) slots_take(slots + HALF_AT(h, NT), m, &w, from, a->work, 1u, NT, sum);
+        tile_end(&a->g, tile, h, NT, sum);
     }
 }
-/* Its part of a shared tile: by another wave, since it takes long until other workgroups can see what is in memory. */
+/* Its parts of shared tiles, each with a record; one wave tells the other workgroups of all of them at once and adds up what has become whole, since it takes
+ * long until others can see what is in memory. */
+#define SHARED_EACH(A, I, N, RECORD) \
+    for (uint32_t g_ = shared_first(A), end_ = shared_end(A), to_, RECORD = 0u, I = 0u, N = 0u; \
+         g_ < end_ && (I = ie_shared_tile(g_), to_ = shared_upto(I, end_), N = to_ - g_, true); g_ = to_, RECORD++)
+IE_INLINE void shared_new(const ie_abi_stream *a, IE_LDS records *m) {
+    SHARED_EACH(a, i, n, k) ie_arrive_new(m->shared + k, 32u * n);
+}
 IE_INLINE void shared_add(const ie_abi_stream *a, IE_LDS records *m, const uint32_t NT) {
     float sum[IE_DECODE_T];
-    part p = part_first(a);
-    if (!p.shared) return;
-    ie_arrive_wait(&m->shared, 0u);
-    if (rest_join(a, &p, sum, NT)) tile_end(&a->g, p.tile, NT, sum);
+    if (shared_first(a) == shared_end(a)) return;
+    SHARED_EACH(a, i, n, k) ie_arrive_wait(m->shared + k, 0u);
+    ie_release();
+    ie_wave_sync();
+    SHARED_EACH(a, i, n, k) {
+        if (!rest_join(a, i, n, sum, NT)) continue;
+        tile_end(&a->g, own_tiles(a) + i, 0u, NT, sum);
+        tile_end(&a->g, own_tiles(a) + i, 1u, NT, sum + NT / 2u);
+    }
 }
 
 /* ---- the kernels ------------------------------------------------------------------------------------------------------------------------------- */
 
 /* WHOLE: rows have no unit of fewer than 8 blocks. */
 #define GEMV_STREAM_TOKENS(F, NT, KIND, BIAS, WHOLE, ROW) \
-    IE_INLINE void segments_##F##_##NT(const ie_abi_stream *a, asks *s, const IE_LDS uint32_t *x, IE_LDS uint32_t *slot, IE_LDS uint32_t *ring, IE_LDS records *m) { \
-        const uint32_t nblk = a->g.nblk, r = ie_lane(), wave = stream_wave(), mine = wave * a->g.ahead; \
-        uint32_t place = 0u, use = 0u, n = 0u; /* own segments that have ended */ \
-        IE_GLOBAL uint32_t *rest = rest_sums(a, NT) + wave * SUMS_WORDS(NT); \
-        float acc[NT] = {0}; \
-        for (;;) { \
+    IE_INLINE void segments_##F##_##NT(const ie_abi_stream *a, asks *s, const IE_LDS uint32_t *x, IE_LDS uint32_t *slot, IE_LDS uint32_t *ring, IE_LDS records *m, IE_LDS uint64_t *there) { \
+        const uint32_t nblk = a->g.nblk, r = ie_lane(), wave = stream_wave(), ahead = ie_kept(a->g.ahead), mine = wave * ahead, end = ie_gpu_units(nblk) - 1u; \
+        const bool spans = ie_kept(a->whole); \
+        uint32_t place = 0u, use = 0u, n = 0u, tile = own_first(a, wave), known = 0u; /* n: own segments that have ended; known: all tokens are there */ \
+        uint32_t label = m->label[mine]; \
+        bool full = false; /* it is known that the place's unit is there */ \
+        IE_GLOBAL uint32_t *rest = a->sums + (uint64_t)(shared_first(a) + (wave - a->lone)) * SUMS_WORDS(NT); \
+        float acc[NT] = {0}, sum[NT]; \
+        _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sum[t] = -0.0f; /* -0 plus a number is that number */ \
+        for (uint32_t left = ahead > EARLY ? ahead - EARLY : 0u;;) { /* of the ring: asked for behind the tokens */ \
             const IE_LDS uint32_t *at = ring + place * ie_gpu_place_words(ROW); \
-            const uint32_t label = m->label[mine + place], i = label & LABEL_UNIT, nb = (WHOLE) ? IE_GPU_UNIT : ie_gpu_unit_blocks(i, nblk); \
-            unit_head head; \
-            if (label == LABEL_NONE) return; \
-            ie_arrive_wait(m->full + mine + place, use); \
-            unit_head_of(KIND, ROW, at, &head); \
-            if (nb == IE_GPU_UNIT) { /* no branch between blocks: their work overlaps */ \
-                _Pragma("unroll") for (uint32_t b2 = 0; b2 < IE_GPU_UNIT / 2u; b2++) { STREAM_PAIR(F, NT, KIND, BIAS, ROW, b2, IE_GPU_UNIT) } \
-            } else { \
-                _Pragma("unroll") for (uint32_t b2 = 0; b2 < IE_GPU_UNIT / 2u; b2++) { STREAM_PAIR(F, NT, KIND, BIAS, ROW, b2, nb) } \
+            const uint32_t i = label & LABEL_UNIT, nb = (WHOLE) ? IE_GPU_UNIT : ie_gpu_unit_blocks(i, nblk), next = ie_ring_next(place, ahead); \
+            const bool go = left == 0u; \
+            uint32_t after = 0u; \
+            bool more = false; \
+            if (go) { \
+                unit_head head; \
+                if (label == LABEL_NONE) return; \
+                if (!full) ie_arrive_wait(m->full + mine + place, use); \
+                if (!known) ie_arrive_wait(there + i, 0u); \
+                after = m->label[mine + next]; \
+                more = ahead > 1u && ie_arrive_test(m->full + mine + next, use ^ (next == 0u)); \
+                unit_head_of(KIND, ROW, at, &head); \
+                if (nb == IE_GPU_UNIT) { /* no branch between blocks: their work overlaps */ \
+                    _Pragma("unroll") for (uint32_t b2 = 0; b2 < IE_GPU_UNIT / 2u; b2++) { STREAM_PAIR(F, NT, KIND, BIAS, ROW, b2, IE_GPU_UNIT) } \
+                } else { \
+                    _Pragma("unroll") for (uint32_t b2 = 0; b2 < IE_GPU_UNIT / 2u; b2++) { STREAM_PAIR(F, NT, KIND, BIAS, ROW, b2, nb) } \
+                } \
             } \
             ie_wave_sync(); /* all lanes have read the place and its label */ \
-            if (r == 0u) asks_unit(ROW, WHOLE, a, s, ring, m->full + mine, m->label + mine); \
+            if (r == 0u) asks_unit(ROW, WHOLE, a, s, ahead, ring, m->full + mine, m->label + mine); \
+            if (!go) { \
+                left--; \
+                ie_wave_sync(); \
+                continue; \
+            } \
             if (label & LABEL_LAST) { \
                 if (label & LABEL_SHARED) { \
                     _Pragma("unroll") for (uint32_t t = 0; t < (NT); t += 4u) ie_store16(rest + SUMS_AT(t), SUMS4(acc + t)); \
-                    arrive_one(&m->shared); \
-                    rest += (a->g.waves - 2u) * SUMS_WORDS(NT); \
+                    ie_arrive(m->shared + label / LABEL_WHICH); \
+                    rest += (a->work - a->lone) * SUMS_WORDS(NT); \
+                } else if (spans) { \
+                    _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sum[t] = sum[t] + acc[t]; \
+                    if (i == end) { \
+                        tile_end(&a->g, tile, 0u, NT, sum); \
+                        tile_end(&a->g, tile, 1u, NT, sum + (NT) / 2u); \
+                        tile = ie_stream_next(tile, own_step(a)), known = 1u; \
+                        _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) sum[t] = -0.0f; \
+                    } \
                 } else { \
                     ie_arrive_wait(m->added + wave, n++ % 2u ^ 1u); \
                     _Pragma("unroll") for (uint32_t t = 0; t < (NT); t += 4u) ie_lds_put16(slot + SUMS_AT(t), SUMS4(acc + t)); \
-                    arrive_one(m->summed + wave); \
+                    ie_arrive(m->summed + wave); \
                 } \
                 _Pragma("unroll") for (uint32_t t = 0; t < (NT); t++) acc[t] = 0.0f; \
             } \
             ie_wave_sync(); /* the new label is there */ \
-            place = ie_ring_next(place, a->g.ahead), use ^= place == 0u; \
+            if (ahead == 1u) after = m->label[mine]; \
+            label = after, place = next, use ^= next == 0u, full = more; \
         } \
     } \
-    IE_KERNEL(480) ie_gemv_##F##_s##NT(ie_abi_stream a) { \
+    IE_KERNEL(384) ie_gemv_##F##_s##NT(ie_abi_stream a) { \
         static IE_LDS_VAR records m; \
-        const uint32_t wave = stream_wave(), work = a.g.waves - 2u, mine = wave * a.g.ahead; \
+        const uint32_t wave = stream_wave(), mine = wave * a.g.ahead, units = ie_gpu_units(a.g.nblk); \
+        const uint32_t helps = a.whole ? a.g.waves - a.work : a.g.waves; /* waves that bring tokens */ \
         IE_LDS uint32_t *x = ie_lds_more, *slots = x + ie_stream_group(a.g.nblk + 1u, 0u, NT, PLANES(KIND)); \
-        IE_LDS uint32_t *ring = slots + work * SUMS_WORDS(NT) + mine * ie_gpu_place_words(ROW); \
-        asks s = {.p = part_first(&a)}; \
+        IE_LDS uint32_t *rings = slots + (a.whole ? 0u : a.work * SUMS_WORDS(NT)), *ring = rings + mine * ie_gpu_place_words(ROW); \
+        IE_LDS uint64_t *there = (IE_LDS uint64_t *)(rings + a.work * a.g.ahead * ie_gpu_place_words(ROW)); \
+        asks s = {.next = turn_first(&a, wave)}; \
         ie_dep_go(); \
-        if (wave < work) { \
+        if (wave < a.work) { \
             if (ie_lane() < a.g.ahead) ie_arrive_new(m.full + mine + ie_lane(), 1u); \
-            if (ie_lane() == 0u) ie_arrive_new(m.summed + wave, 1u), ie_arrive_new(m.added + wave, 1u); \
+            if (ie_lane() == 0u) ie_arrive_new(m.summed + wave, 32u), ie_arrive_new(m.added + wave, 64u); \
             ie_arrive_ready(); \
             ie_wave_sync(); \
-            asks_segment(ROW, &a, &s, wave); \
             if (ie_lane() == 0u) \
-                for (uint32_t i = 0u; i < a.g.ahead; i++) asks_unit(ROW, WHOLE, &a, &s, ring, m.full + mine, m.label + mine); \
+                for (uint32_t i = 0u; i < a.g.ahead && i < EARLY; i++) asks_unit(ROW, WHOLE, &a, &s, a.g.ahead, ring, m.full + mine, m.label + mine); \
+        } else if (wave == a.work) { \
+            if (ie_lane() == 0u) shared_new(&a, &m); \
+            for (uint32_t i = ie_lane(); i < units; i += 32u) ie_arrive_new(there + i, 32u); \
         } \
-        if (wave > work && ie_lane() == 0u) ie_arrive_new(&m.shared, part_first(&a).n); \
-        ie_dep_wait(); \
-        tokens_put(&a.g, KIND, x, NT); \
         ie_barrier(); \
-        if (wave < work) segments_##F##_##NT(&a, &s, x, slots + wave * SUMS_WORDS(NT), ring, &m); \
-        else if (wave == work) own_add(&a, slots, &m, NT); \
-        else shared_add(&a, &m, NT); \
+        ie_dep_wait(); \
+        if (!a.whole || wave >= a.work) tokens_ask(&a.g, KIND, x, there, wave - (a.whole ? a.work : 0u), helps, NT); \
+        if (wave < a.work) segments_##F##_##NT(&a, &s, x, slots + wave * SUMS_WORDS(NT), ring, &m, there); \
+        else if (wave == a.work) shared_add(&a, &m, NT); \
+        else if (!a.whole) own_add(&a, slots, &m, wave - a.work - 1u, NT); \
     }
 
 #define STREAM_TOKENS(F, KIND, BIAS, WHOLE) \

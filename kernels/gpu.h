@@ -138,6 +138,12 @@ IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return (uint32_t)__nvvm
 #define ie_args_again(a) (a)
 #define ie_anew(x) (x)
 #define ie_args_early(p) ((void)(p))
+/* x, the same in all lanes, in a register: an argument is read from memory each time that it is used otherwise. */
+IE_INLINE uint32_t ie_kept(uint32_t x) {
+    uint32_t r;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xFFFFFFFF;" : "=r"(r) : "r"(x));
+    return r;
+}
 IE_INLINE void ie_keep_order(void) {} /* the driver's compiler schedules anew */
 
 IE_INLINE void ie_barrier(void) { __syncthreads(); }
@@ -202,6 +208,18 @@ IE_INLINE void ie_arrive_wait(IE_LDS uint64_t *a, uint32_t phase) {
     do __asm__ volatile(IE_SM90 "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
                         : "=r"(done) : "r"(ie_lds_at(a)), "r"(phase) : "memory");
     while (!done);
+}
+/* A word by each lane for itself; ie_copies_arrive: the lane arrives at the record when all words that it has asked for are there. */
+IE_INLINE void ie_copy4(IE_LDS uint32_t *to, IE_GLOBAL const uint32_t *from) {
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(ie_lds_at(to)), "l"(from) : "memory");
+}
+IE_INLINE void ie_copies_arrive(IE_LDS uint64_t *a) { __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(ie_lds_at(a)) : "memory"); }
+/* Whether such a wait would be over. */
+IE_INLINE bool ie_arrive_test(IE_LDS uint64_t *a, uint32_t phase) {
+    uint32_t done;
+    __asm__ volatile(IE_SM90 "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(ie_lds_at(a)), "r"(phase) : "memory");
+    return done != 0u;
 }
 
 #elif defined(IE_LANES)

@@ -150,9 +150,9 @@ static inline gpu_gdn_parts gpu_gdn_parts_of(const ie_state_desc *d) {
  * IE_ATTN=check's largest relative difference so far, a float; the word at GPU_ENDED counts workgroups of a matrix that is normalised. */
 #define GPU_ENDED 4u
 #define GPU_REST_COUNT 256u                          /* counters of shared tiles (kernels/gemv_stream_t.c), and their sums */
-#define GPU_REST_TILES 256u
+#define GPU_REST_TILES 1024u
 #define GPU_REST_SUMS (GPU_REST_COUNT + 4u * GPU_REST_TILES)
-#define GPU_REST_BYTES (512u << 10)
+#define GPU_REST_BYTES (13u << 20)
 #define GPU_SCRATCH_MATS (GPU_REST_SUMS + GPU_REST_BYTES) /* what matrices use of the scratch, from its begin on */
 uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu_attn_choice *c);
 /* Partials of 8 pages of the step's longest sequence. Launches of attention depend on it, on the batch's size and on where its

@@ -8,8 +8,12 @@
 #define STREAM_BYTES (64u << 20) /* from there on always; smaller ones where each wave has a segment and most of the card's units a tile */
 #define STREAM_RING 8u  /* units, at most */
 #define STREAM_LDS 6144u /* what the kernel declares, and what the card keeps for itself of a workgroup's */
-#define STREAM_TOKENS_LDS 3072u
-#define STREAM_PLACES 64u /* units in the rings of a kernel of several tokens, at most */
+#define STREAM_TOKENS_LDS 768u
+#define STREAM_PLACES 40u /* units in the rings of a kernel of several tokens, at most */
+#define WHOLE_WAVES 8u    /* those of a workgroup that have tiles for themselves, and others that bring tokens and join shared tiles */
+#define WHOLE_OTHERS 4u
+#define WHOLE_UNITS 64u   /* of a row then, at most */
+#define SLOT_OTHERS 3u    /* waves that add up and join, where segments go round */
 
 /* Kernels by tokens of a group: one; by dot4; by matrix instructions. */
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
@@ -144,30 +148,51 @@ static ie_status add_stream(const gpu_run *r, const ie_op *op, const ie_mat *m, 
     return st;
 }
 
-/* Tiles that are left when each workgroup has had its own are shared by as many as there are for each. */
-static void share_rest(const gpu_run *r, uint32_t tiles, uint32_t tokens, ie_abi_stream *s) {
-    uint32_t units = r->card->units, rest = tiles % units, most = ie_nseg(s->g.nblk), parts = 1;
-    bool room = rest <= GPU_REST_TILES && ie_mul_ok(rest, tokens * IE_MAX_SEGS * 128u, GPU_REST_BYTES);
-    while (tiles > units && rest && room && 2u * parts * rest <= units && 2u * parts <= most) parts *= 2u, s->parts_log++;
-    if (parts == 1u) return;
-    s->rest = rest;
+/* The last `rest` tiles are shared out by segments to all workgroups. False: there is no room for their sums. */
+static bool share_rest(const gpu_run *r, uint32_t rest, uint32_t tokens, ie_abi_stream *s) {
+    uint32_t units = r->card->units, segs = rest * IE_MAX_SEGS;
+    if (rest > GPU_REST_TILES || !ie_mul_ok(rest, tokens * IE_MAX_SEGS * 128u, GPU_REST_BYTES) || ie_nseg(s->g.nblk) != IE_MAX_SEGS) return false;
+    s->rest = rest, s->each = segs / units, s->more = segs % units;
     s->count = r->scratch + GPU_REST_COUNT, s->sums = r->scratch + GPU_REST_SUMS;
+    return true;
 }
 
-/* Waves and rings of a workgroup of 8 or 16 tokens: as many as may be with two units each; or with one, rather than few. False: LDS has no room for
- * them, or the matrix is too small to stream. */
+/* Places for units that LDS has room for, beside so many bytes. */
+static uint32_t places_of(const gpu_run *r, const ie_mat *m, uint32_t fixed) {
+    uint32_t all = r->card->lds_per_group, n = fixed < all ? (all - fixed) / place_bytes(m) : 0u;
+    return n < STREAM_PLACES ? n : STREAM_PLACES;
+}
+/* Whole tiles for waves, where there are enough: as many rounds as all waves can have; of what is left a tile each for those below `lone`, if these are nearly all,
+ * and the rest shared by the others. fixed: LDS bytes of tokens and their records. */
+static bool whole_fits(const gpu_run *r, const ie_mat *m, uint32_t tokens, uint32_t fixed, ie_abi_stream *s, uint32_t *lds) {
+    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units, each = tiles / units, left = each % WHOLE_WAVES, places = places_of(r, m, STREAM_TOKENS_LDS + fixed);
+    bool some = left + 2u >= WHOLE_WAVES;
+    if (places < 2u * WHOLE_WAVES || each + 2u < WHOLE_WAVES || ie_gpu_units(s->g.nblk) > WHOLE_UNITS) return false;
+    if (!share_rest(r, tiles - (some ? each : each - left) * units, tokens, s)) return false;
+    s->whole = 1u, s->lone = some ? left : 0u;
+    s->work = WHOLE_WAVES, s->g.waves = WHOLE_WAVES + WHOLE_OTHERS, s->g.ahead = places / WHOLE_WAVES;
+    *lds = fixed + WHOLE_WAVES * s->g.ahead * place_bytes(m);
+    return true;
+}
+
+/* How a workgroup of 8 or 16 tokens shares out its tiles; else by segments: as many waves and rings as may be with two units each, or with one rather than few. False: LDS
+ * has no room for them, or the matrix is too small to stream. */
 static bool stream_tokens_fit(const gpu_run *r, const ie_mat *m, uint32_t tokens, ie_abi_stream *s, uint32_t *lds) {
     static const uint32_t planes[] = {[IE_DOT] = 1, [IE_DOT_MIN] = 2, [IE_DOT2] = 1, [IE_DOT2_MIN] = 3, [IE_FLOAT] = 1};
     static const struct {
         uint32_t work, deep;
-    } ways[] = {{13, 2}, {11, 2}, {9, 2}, {13, 1}, {11, 1}, {9, 1}, {7, 1}};
-    const uint32_t x = 4u * ie_stream_group(ie_nblk(m->cols) + 1u, 0u, tokens, planes[m->fmt->dot]), slot = tokens * 128u, all = r->card->lds_per_group;
-    for (uint32_t i = 0; mat_streams(r, m) && i < sizeof ways / sizeof *ways; i++) {
-        uint32_t work = ways[i].work, fixed = STREAM_TOKENS_LDS + x + work * slot, places = fixed < all ? (all - fixed) / place_bytes(m) : 0u;
-        if (places > STREAM_PLACES) places = STREAM_PLACES;
-        if (places < ways[i].deep * work) continue;
-        s->g.waves = work + 2u, s->g.ahead = places / work, s->g.step = stream_groups(r, m);
-        *lds = x + work * (slot + s->g.ahead * place_bytes(m));
+    } ways[] = {{13, 2}, {11, 2}, {9, 2}, {7, 2}, {13, 1}, {11, 1}, {9, 1}, {7, 1}};
+    const uint32_t nblk = ie_nblk(m->cols), slot = tokens * 128u, tiles = ie_ntiles(m->rows), most = tokens == 16u ? 12u : 16u; /* waves: by their registers */
+    const uint32_t fixed = 4u * ie_stream_group(nblk + 1u, 0u, tokens, planes[m->fmt->dot]) + 8u * ie_gpu_units(nblk);
+    if (!mat_streams(r, m)) return false;
+    s->g.step = stream_groups(r, m);
+    if (whole_fits(r, m, tokens, fixed, s, lds)) return true;
+    if (tiles > r->card->units) share_rest(r, tiles % r->card->units, tokens, s);
+    for (uint32_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        uint32_t work = ways[i].work, places = places_of(r, m, STREAM_TOKENS_LDS + fixed + work * slot);
+        if (places < ways[i].deep * work || work + SLOT_OTHERS > most) continue;
+        s->work = work, s->g.waves = work + SLOT_OTHERS, s->g.ahead = places / work;
+        *lds = fixed + work * (slot + s->g.ahead * place_bytes(m));
         return true;
     }
     return false;
@@ -178,7 +203,6 @@ static ie_status add_stream_tokens(const gpu_run *r, const ie_mat *m, const ie_a
     uint32_t lds, tokens = a->n > 8u ? 16u : 8u;
     *done = stream_tokens_fit(r, m, tokens, &s, &lds);
     if (!*done) return IE_OK;
-    share_rest(r, ie_ntiles(m->rows), tokens, &s);
     ie_status st = gpu_add(out, names[m->fmt->id].stream[tokens == 16u ? 2 : 1], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
     if (!st) out->v[out->n - 1u].lds = lds;
     return st;

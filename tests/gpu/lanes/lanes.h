@@ -37,6 +37,7 @@ IE_INLINE uint32_t ie_readlane(uint32_t x, uint32_t l) { return lanes_swap(x, l 
 #define ie_xor(x, m) lanes_swap(x, ie_lane() ^ (m))
 #define ie_args_again(a) (a)
 #define ie_anew(x) (x)
+#define ie_kept(x) (x)
 #define ie_args_early(p) ((void)(p))
 IE_INLINE void ie_keep_order(void) {}
 IE_INLINE void ie_barrier(void) { lanes_barrier(); }
@@ -97,6 +98,9 @@ IE_INLINE void ie_copy(IE_LDS void *to, IE_GLOBAL const void *from, uint32_t byt
 IE_INLINE void ie_arrive_wait(IE_LDS uint64_t *a, uint32_t phase) {
     while (lanes_load(a).phase == phase) lanes_yield();
 }
+IE_INLINE void ie_copy4(IE_LDS uint32_t *to, IE_GLOBAL const uint32_t *from) { *to = *from; }
+IE_INLINE void ie_copies_arrive(IE_LDS uint64_t *a) { ie_arrive(a); }
+IE_INLINE bool ie_arrive_test(IE_LDS uint64_t *a, uint32_t phase) { return lanes_load(a).phase != phase; }
 
 /* ---- instructions of NVIDIA's that the shared part of gpu.h uses ---- */
 
