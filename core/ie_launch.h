@@ -87,10 +87,18 @@ static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
     ensures \result == i % waves; */
 static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
 /* The last tiles of a launch of several tokens, shared by all its workgroups (kernels/gemv_stream_t.c): their segments, IE_MAX_SEGS each, are numbered. First
- * of workgroup wg's: `each` for every one, one more for the first `more`. Which of the shared tiles segment g belongs to; which of the tile's it is. */
+ * of workgroup wg's: `each` for every one, one more for the first `more`. */
 #define IE_SHARED_TILES 10u /* of which a workgroup has segments, at most: each + 1 <= 128 */
+/*@ requires wg <= 65536 && each <= 128 && more <= 65536;
+    assigns \nothing;
+    ensures \result == wg * each + \min(wg, more); */
 static inline uint32_t ie_shared_first(uint32_t wg, uint32_t each, uint32_t more) { return wg * each + (wg < more ? wg : more); }
+/* Which of the shared tiles segment g belongs to; which of the tile's it is; the first of tile i's. */
+/*@ assigns \nothing;
+    ensures \result == g / 16; */
 static inline uint32_t ie_shared_tile(uint32_t g) { return g / IE_MAX_SEGS; }
+/*@ assigns \nothing;
+    ensures \result == g % 16; */
 static inline uint32_t ie_shared_seg(uint32_t g) { return g % IE_MAX_SEGS; }
 /* The place after `at` in a ring of n. */
 /*@ requires at < n;
@@ -119,7 +127,13 @@ static inline uint32_t ie_stream_value(uint32_t b, uint32_t t, uint32_t e) { ret
     ensures \result == 128 + p * 16 + t % 8 / 2 * 4 + b % 2 * 2 + t % 2; */
 static inline uint32_t ie_stream_plane(uint32_t b, uint32_t t, uint32_t p) { return 128u + p * 16u + t % 8u / 2u * 4u + b % 2u * 2u + t % 2u; }
 /* Word j of a plane belongs to that token of the 8, and to that one of the two blocks. */
+/*@ requires j < 16;
+    assigns \nothing;
+    ensures \result == j / 4 * 2 + j % 2; */
 static inline uint32_t ie_stream_token(uint32_t j) { return j / 4u * 2u + j % 2u; }
+/*@ requires j < 16;
+    assigns \nothing;
+    ensures \result == j / 2 % 2; */
 static inline uint32_t ie_stream_block(uint32_t j) { return j / 2u % 2u; }
 
 #endif

@@ -232,20 +232,24 @@ static inline int law_wave_turn(uint32_t waves, uint32_t i, uint32_t d) {
     uint32_t a = ie_wave_turn(i, waves), b = ie_wave_turn(i + d, waves);
     return a < waves && b < waves && (a == b) == (d == 0u);
 }
-/* Shared tiles: every segment s of tile `tile` of `rest` is in exactly one part, that of one of the tile's 2^lg workgroups; no other
- * workgroup has the tile; no part is empty, none has two segments more than another. */
-static inline int law_rest_cover(uint32_t rest, uint32_t lg, uint32_t n, uint32_t wg, uint32_t s) {
-    if (rest > 65536u || lg > 4u || n > IE_MAX_SEGS || n < 1u << lg || wg >= rest << lg || s >= n) return LAW_OUT;
-    uint32_t tile = ie_rest_tile(wg, lg), part = ie_rest_part(wg, lg), parts = 1u << lg, count = 0u;
-    if (tile >= rest || part >= parts || tile * parts + part != wg) return LAW_BROKEN;
-    if (ie_rest_seg(n, 0u, lg) != 0u || ie_rest_seg(n, parts, lg) != n) return LAW_BROKEN;
-    for (uint32_t k = 0u; k < 16u; k++) {
-        if (k >= parts) break;
-        uint32_t b = ie_rest_seg(n, k, lg), e = ie_rest_seg(n, k + 1u, lg);
-        if (e - b != n / parts && e - b != n / parts + 1u) return LAW_BROKEN;
-        count += s >= b && s < e;
-    }
-    return count == 1u;
+/* Shared tiles: the workgroups' segments follow each other from the first to the last, none has two more than another, and they are of no more tiles than a workgroup
+ * has records for; every segment is one tile's. */
+static inline int law_shared_cover(uint32_t units, uint32_t each, uint32_t more, uint32_t wg, uint32_t g) {
+    if (units == 0u || units > 65536u || each > 127u || more >= units || wg >= units) return LAW_OUT;
+    uint32_t b = ie_shared_first(wg, each, more), e = ie_shared_first(wg + 1u, each, more);
+    if (ie_shared_first(0u, each, more) != 0u || ie_shared_first(units, each, more) != units * each + more) return LAW_BROKEN;
+    if (ie_shared_seg(g) >= IE_MAX_SEGS || ie_shared_tile(g) * IE_MAX_SEGS + ie_shared_seg(g) != g) return LAW_BROKEN;
+    if (e > b && ie_shared_tile(e - 1u) - ie_shared_tile(b) >= IE_SHARED_TILES) return LAW_BROKEN;
+    return e - b == each || e - b == each + 1u;
+}
+/* A plane's words: word j is that of its block and token; and a lane of the instruction has words e and e + 4 of both blocks of a token together. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
+static inline int law_stream_lane(uint32_t j, uint32_t p, uint32_t lane) {
+    if (j >= 16u || p >= 3u || lane >= 32u) return LAW_OUT;
+    uint32_t t = lane / 4u, e = lane % 4u;
+    if (ie_stream_value(0u, t, e) != 4u * lane || ie_stream_value(0u, t, e + 4u) != 4u * lane + 1u) return LAW_BROKEN;
+    if (ie_stream_value(1u, t, e) != 4u * lane + 2u || ie_stream_value(1u, t, e + 4u) != 4u * lane + 3u) return LAW_BROKEN;
+    return ie_stream_plane(ie_stream_block(j), ie_stream_token(j), p) == 128u + 16u * p + j;
 }
 /* Tokens in LDS: word e of the values (e < 8) or of plane e - 8 of a block and a token is no other's; all lie inside. te: token and e * 16. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
