@@ -234,6 +234,7 @@ static inline int law_wave_turn(uint32_t waves, uint32_t i, uint32_t d) {
 }
 /* Shared tiles: the workgroups' segments follow each other from the first to the last, none has two more than another, and they are of no more tiles than a workgroup
  * has records for; every segment is one tile's. */
+/*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_shared_cover(uint32_t units, uint32_t each, uint32_t more, uint32_t wg, uint32_t g) {
     if (units == 0u || units > 65536u || each > 127u || more >= units || wg >= units) return LAW_OUT;
     uint32_t b = ie_shared_first(wg, each, more), e = ie_shared_first(wg + 1u, each, more);
