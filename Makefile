@@ -19,13 +19,11 @@ WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-pro
 NUMERIC := -ffp-contract=off -fno-math-errno -fno-trapping-math
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -Isrc -Ikernels
 ALL_CFLAGS = -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) $(SANITIZE) -pthread -MMD -MP -fPIC
-# Debug positions of variables cost gcc more than all else where code is instrumented (src/cpu/ops_portable.c: 56 of 64 s) or unrolled (mm_avx2.c:
-# 30 of 58 s).
+# Debug positions of variables cost gcc up to half of a file's time (src/cpu/mm_avx2.c: 30 of 58 s; instrumented, src/cpu/ops_portable.c: 56 of
+# 64 s) and change no instruction. To look at variables, build with OPT=-O0.
 IS_CLANG := $(findstring clang,$(CC))
 NO_POSITIONS := $(if $(IS_CLANG),,-fno-var-tracking-assignments)
-ifneq ($(SANITIZE),)
 ALL_CFLAGS += $(NO_POSITIONS)
-endif
 LIBS    := -ljansson -lpcre2-8 -lm -ldl -pthread
 # A program's libraries: $(1), where all their archives are there (Debian, Ubuntu), so that one file can be copied to another machine; else, and
 # with STATIC=0, the shared ones $(2).
@@ -113,7 +111,6 @@ $(BUILD)/obj/src/serve/page.o: $(wildcard src/serve/page/*)
 $(BUILD)/libie.so: $(LIB_OBJ)
 	$(call say,LINK)$(CC) $(SANITIZE) -shared -Wl,-soname,libie.so.0 -Wl,--version-script=tools/libie.map $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/obj/src/cpu/mm_%.o: ALL_CFLAGS += $(NO_POSITIONS)
 $(BUILD)/obj/%_avx512.o: ALL_CFLAGS += $(AVX512)
 $(BUILD)/obj/%_avx2.o: ALL_CFLAGS += $(AVX2)
 # The matrix kernels are thousands of inlined vector operations: with the undefined-behaviour checks around each, one file

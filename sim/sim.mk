@@ -1,5 +1,5 @@
 # The simulator: build/sim/libamdhip64.so (a stand-in for AMD's) and build/sim/simrun. Included by the main Makefile, which sets
-# BUILD, CC, WARN, NUMERIC, SANITIZE; also usable alone: make -f sim/sim.mk
+# BUILD, CC, WARN, NUMERIC, NO_POSITIONS, SANITIZE; also usable alone: make -f sim/sim.mk
 BUILD   ?= build
 OPT     ?= -O3
 WARN    ?= -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
@@ -8,7 +8,7 @@ CFLAGS  ?= -g
 AVX512  ?= -mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c -mfma -mavx2 -mbmi2 -mprefer-vector-width=512
 AVX2    ?= -mavx2 -mfma -mf16c -mbmi2
 
-SIM_FLAGS = -D_GNU_SOURCE -Isim -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) -Wno-psabi $(SANITIZE) -pthread -MMD -MP -fPIC -fvisibility=hidden
+SIM_FLAGS = -D_GNU_SOURCE -Isim -std=c11 $(OPT) $(CFLAGS) $(WARN) $(NUMERIC) -Wno-psabi $(NO_POSITIONS) $(SANITIZE) -pthread -MMD -MP -fPIC -fvisibility=hidden
 SIM_SRC := $(filter-out sim/simrun.c $(wildcard sim/hip_*.c),$(wildcard sim/*.c))
 SIM_OBJ := $(SIM_SRC:sim/%.c=$(BUILD)/sim/obj/%.o)
 SIM_HIP_OBJ := $(patsubst sim/%.c,$(BUILD)/sim/obj/%.o,$(wildcard sim/hip_*.c))
