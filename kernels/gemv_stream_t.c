@@ -2,32 +2,35 @@
  *
  *   ie_gemv_FORMAT_s8, _s16   y[t][r] = row r . x[t] (+ bias[r]) (+ res[t][r]) of up to 8, 16 tokens; x is Q8 in groups of 16
  *
- * A workgroup takes tile after tile, `step` (the grid) apart, and first its part of a tile that several share. All its waves but three, `work` of them,
- * take segments: wave w those with number w, w + work, w + 2 work ... in the order of tiles and segments (work is odd, so that none always has the
- * longest). Each has a ring of `ahead` units in LDS that are on their way or there, over the ends of segments and tiles, and a slot for a segment's
- * sums. Two more waves take the slots in turn, half of each, add the segments up from left to right and store the tile's results; one joins the shared
- * tile. They meet by records in LDS; nobody waits for a whole tile.
+ * A workgroup has the tiles wg, wg + step, ... (`step` is the grid). `work` of its waves multiply. Each has a ring of `ahead` units in LDS that are on their way
+ * or there, over the ends of segments and tiles. Two ways of sharing the tiles out:
+ *   whole  Each wave has tiles for itself: the workgroup's w-th, (w + work)-th, ... It adds its segments up in registers and stores results; no wave waits for another
+ *          one. For matrices of about as many tiles as there are waves on the card, or more.
+ *   else   Waves take segments in turn (work is odd, so that none always has the longest) and leave a segment's sums in a slot in LDS. Two more waves take the slots
+ *          in turn, half of each, add up from left to right and store the results. They meet by records in LDS.
+ * Tiles that are left over are shared by all workgroups, segment by segment, whose sums go to memory; a wave that does not multiply tells the others, and who comes
+ * last adds a tile up, while the other waves go on. With whole tiles shared segments come in the middle of a wave's last tile, else first.
+ *
+ * Tokens come to LDS by copies that each lane asks for, as the instruction wants them, a record for each unit: by waves that do not multiply (whole), or by all. A wave
+ * begins with a unit when that unit's tokens are there. Most of the rings is asked for behind the tokens, which would come last otherwise.
  *
  * The instruction wants words w and w + 4 of rows g, g + 8, g + 16, g + 24 in lane 4 g + w. That is how the bytes lie in LDS, so each lane takes just
  * those words there and unpacks them; nothing turns. An offset of all weights costs nothing: bytes are moved to the top and their sign bit is turned, so
  * that they are signed and 128 / offset times too large. A dot becomes a float without a conversion: the sum begins at MAGIC, so that its bits are those
  * of 1.5 * 2^23 + dot.
  *
- * Shared tiles: those that are left when there is none for each workgroup are shared by 2^parts_log each; a part is some of the segments, whose sums go to
- * memory; who comes last adds them up, while the workgroup's other waves go on.
- *
- * Launch: 32 `waves` lanes, at most 512, x = workgroups; LDS beyond the static: tokens (ie_stream_group), a slot a wave (128
- * bytes a token), the rings. Bytes
- * moved: each weight once, x once a workgroup, 2 KB a token of a shared tile. */
+ * Launch: 32 `waves` lanes, at most 512 (8 tokens) or 384 (16: by their registers); whole: `work` waves and others that bring tokens, of which the first joins shared
+ * tiles; else `work` and three. LDS beyond the static: tokens (ie_stream_group), a slot a wave (128 bytes a token; not whole), the rings, 8 bytes a unit of a row.
+ * Bytes moved: each weight once, x once a workgroup, 2 KB a token of a shared tile. */
 #include "gpu.h"
 
 #if IE_COPIES
 #define MAGIC 12582912.0f /* 1.5 * 2^23: exact with any integer of at most 2^22 added */
-#define PLACES 40u /* units in the rings of all waves, at most */
-#define MULTIPLY 13u /* waves that do, at most */
-#define SHARED_AT 8u  /* with whole tiles: segments of a wave's last tile before the shared ones */
-#define EARLY 2u      /* units of a ring that are asked for before the tokens, which would come behind the others */
-#define ADD 2u     /* slots that are read together; fewer than there are */
+#define PLACES 40u    /* units in the rings of all waves, at most */
+#define MULTIPLY 13u  /* waves that do, at most */
+#define SHARED_AT 8u  /* with whole tiles: segments of a wave's last tile before the shared ones; then all tokens are there, and there is time to join */
+#define EARLY 2u      /* units of a ring that are asked for before the tokens */
+#define ADD 2u        /* slots that are read together; fewer than there are */
 
 /* The wave's number, read from one lane: by that the compiler sees that all lanes of a wave go the same way. */
 IE_INLINE uint32_t stream_wave(void) { return ie_readlane(ie_wave(), 0u); }
@@ -35,10 +38,10 @@ IE_INLINE uint32_t stream_wave(void) { return ie_readlane(ie_wave(), 0u); }
 /* ---- records in LDS ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct {
-    uint64_t full[PLACES];                                      /* a place's unit is there */
-    uint64_t summed[MULTIPLY], added[MULTIPLY];   /* a wave's slot holds a segment's sums; they are added */
-    uint64_t shared[IE_SHARED_TILES];                           /* the sums of the workgroup's part of a shared tile are in memory */
-    uint32_t label[PLACES];                                     /* what a place holds */
+    uint64_t full[PLACES];                      /* a place's unit is there */
+    uint64_t summed[MULTIPLY], added[MULTIPLY]; /* a wave's slot holds a segment's sums; they are added */
+    uint64_t shared[IE_SHARED_TILES];           /* the sums of the workgroup's part of a shared tile are in memory */
+    uint32_t label[PLACES];                     /* what a place holds */
 } records;
 #define LABEL_NONE ~0u     /* no more */
 #define LABEL_UNIT 511u    /* which unit of its tile */
@@ -457,7 +460,7 @@ IE_INLINE void shared_add(const ie_abi_stream *a, IE_LDS records *m, const uint3
             } \
             ie_wave_sync(); /* all lanes have read the place and its label */ \
             if (r == 0u) asks_unit(ROW, WHOLE, a, s, ahead, ring, m->full + mine, m->label + mine); \
-            if (!go) { \
+            if (!go) { /* the ring is not full yet */ \
                 left--; \
                 ie_wave_sync(); \
                 continue; \

@@ -11,6 +11,8 @@
 #define STREAM_TOKENS_LDS 768u
 #define STREAM_PLACES 40u /* units in the rings of a kernel of several tokens, at most */
 #define WHOLE_WAVES 8u    /* those of a workgroup that have tiles for themselves, and others that bring tokens and join shared tiles */
+#define WHOLE_MORE 12u    /* as many with 8 tokens, where each workgroup has WHOLE_LONG tiles, and rings three units */
+#define WHOLE_LONG 48u
 #define WHOLE_OTHERS 4u
 #define WHOLE_UNITS 64u   /* of a row then, at most */
 #define SLOT_OTHERS 3u    /* waves that add up and join, where segments go round */
@@ -165,13 +167,14 @@ static uint32_t places_of(const gpu_run *r, const ie_mat *m, uint32_t fixed) {
 /* Whole tiles for waves, where there are enough: as many rounds as all waves can have; of what is left a tile each for those below `lone`, if these are nearly all,
  * and the rest shared by the others. fixed: LDS bytes of tokens and their records. */
 static bool whole_fits(const gpu_run *r, const ie_mat *m, uint32_t tokens, uint32_t fixed, ie_abi_stream *s, uint32_t *lds) {
-    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units, each = tiles / units, left = each % WHOLE_WAVES, places = places_of(r, m, STREAM_TOKENS_LDS + fixed);
-    bool some = left + 2u >= WHOLE_WAVES;
-    if (places < 2u * WHOLE_WAVES || each + 2u < WHOLE_WAVES || ie_gpu_units(s->g.nblk) > WHOLE_UNITS) return false;
+    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units, each = tiles / units, places = places_of(r, m, STREAM_TOKENS_LDS + fixed);
+    uint32_t work = tokens == 8u && each >= WHOLE_LONG && places >= 3u * WHOLE_MORE ? WHOLE_MORE : WHOLE_WAVES, left = each % work;
+    bool some = left + 2u >= work;
+    if (places < 2u * work || each + 2u < work || ie_gpu_units(s->g.nblk) > WHOLE_UNITS) return false;
     if (!share_rest(r, tiles - (some ? each : each - left) * units, tokens, s)) return false;
     s->whole = 1u, s->lone = some ? left : 0u;
-    s->work = WHOLE_WAVES, s->g.waves = WHOLE_WAVES + WHOLE_OTHERS, s->g.ahead = places / WHOLE_WAVES;
-    *lds = fixed + WHOLE_WAVES * s->g.ahead * place_bytes(m);
+    s->work = work, s->g.waves = work + WHOLE_OTHERS, s->g.ahead = places / work;
+    *lds = fixed + work * s->g.ahead * place_bytes(m);
     return true;
 }
 

@@ -20,9 +20,11 @@ def ready(ie):
 
 
 # 3 tiles, the last not whole, on 3 units; 7 tiles on 5 units: two are shared; 10 on 3: rings go round, slots are used again, one tile is shared by two; a last
-# unit that is not whole; rows so long that few waves have rings
+# unit that is not whole; rows so long that few waves have rings; 19 tiles on 2 and 3 units: whole tiles for waves, all of which share the three that are left, or two waves the one; 50 on
+# one: 12 waves with 8 tokens
 @pytest.mark.parametrize("shape, units, kinds, n", [("70x4096", 3, "all", 15), ("224x4096", 5, "q4_0,q4_k,q6_k", 3), ("300x5120", 3, "q4_0,q8_0", 2),
-                                                    ("225x4128", 3, "q4_0", 1), ("96x17408", 3, "q4_k", 1)])
+                                                    ("225x4128", 3, "q4_0", 1), ("96x17408", 3, "q4_k", 1), ("600x4096", 2, "q4_0,q6_k,q2_k", 3),
+                                                    ("600x4096", 3, "q4_k", 1), ("1600x4096", 1, "q4_k", 1)])
 def test_products_stream(ie, shape, units, kinds, n):
     r = ie.run("-b", "cuda", "-r", 0, "-m", 0, shape, program="tools/gemv_eq", env={**LANES, "KIND": kinds, "IE_LANES_UNITS": str(units)}, timeout=900)
     assert len(re.findall(r"sums of 2 to 16 tokens equal those of one\n", r.stdout)) == n
