@@ -91,9 +91,9 @@ $(BUILD)/ie_kernels.hsaco: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_AMD) -c -o $@.o kernels/ie_kernels.c && $(GPU_LLD) -shared -o $@ $@.o
 # C has no launch bounds for this target: matrix kernels of several tokens and attention of several heads get theirs here, 128 registers, so
-# that a unit holds two of their workgroups at least; and those that stream, one.
+# that a unit holds two of their workgroups at least.
 PTX_BOUNDS := /entry ie_\(gemv_.*_t\(8\|16\)\|attn_\(split_[0-9]*\|stream_64\|stream_128\)\)(/,/^{/ s/^{/.maxntid 256\n.minnctapersm 2\n{/
-PTX_STREAM := /entry ie_gemv_.*_s16(/,/^{/ s/^{/.maxntid 384\n.minnctapersm 1\n{/; /entry ie_gemv_.*_s\(8\|_q.*\)\?(/,/^{/ s/^{/.maxntid 512\n.minnctapersm 1\n{/
+PTX_STREAM := /entry ie_gemv_.*_s16(/,/^{/ s/^{/.maxntid 384\n.minnctapersm 1\n{/; /entry ie_gemv_.*_s8(/,/^{/ s/^{/.maxntid 512\n.minnctapersm 1\n{/
 $(BUILD)/ie_kernels.ptx: $(GPU_SRC)
 	@mkdir -p $(@D)
 	$(call say,GPU)$(GPU_NVIDIA) -S -o $@.s kernels/ie_kernels.c && sed '$(PTX_BOUNDS);$(PTX_STREAM)' $@.s > $@ && rm $@.s

@@ -86,6 +86,14 @@ static inline uint32_t ie_stream_seg(uint32_t n, uint32_t i, uint32_t waves) {
     assigns \nothing;
     ensures \result == i % waves; */
 static inline uint32_t ie_wave_turn(uint32_t i, uint32_t waves) { return waves == IE_STREAM_WAVES ? i % IE_STREAM_WAVES : i % IE_WG_WAVES; }
+/* The last tiles of a launch of one token, each shared by 2^lg workgroups (kernels/gemv_stream.c): which of these tiles is
+ * workgroup wg's; which part of it; the part's first of n segments, part = 2^lg gives n. */
+//@ requires lg <= 4; assigns \nothing;
+static inline uint32_t ie_rest_tile(uint32_t wg, uint32_t lg) { return wg >> lg; }
+//@ requires lg <= 4; assigns \nothing;
+static inline uint32_t ie_rest_part(uint32_t wg, uint32_t lg) { return wg & ((1u << lg) - 1u); }
+//@ requires lg <= 4 && n <= IE_MAX_SEGS && part <= 16; assigns \nothing;
+static inline uint32_t ie_rest_seg(uint32_t n, uint32_t part, uint32_t lg) { return (n * part) >> lg; }
 /* The last tiles of a launch of several tokens, shared by all its workgroups (kernels/gemv_stream_t.c): their segments, IE_MAX_SEGS each, are numbered. First
  * of workgroup wg's: `each` for every one, one more for the first `more`. */
 #define IE_SHARED_TILES 10u /* of which a workgroup has segments, at most: each + 1 <= 128 */

@@ -73,6 +73,9 @@ typedef struct {
 typedef struct {
     ie_abi_gemv g;           /* norm.w, .out, .eps: x is the RMSNorm of `row`, which the launch makes, and leaves in norm.out for others */
     IE_PTR(const float) row; /* 0: x is there */
+    IE_PTR(uint64_t) sums;   /* of shared tiles: [tile][segment][row], a float and above it a mark; zero between launches */
+    uint32_t rest;           /* the last tiles of the matrix, which are shared */
+    uint32_t parts_log;      /* 2^parts_log workgroups share one, rest times that is at most the grid */
 } ie_abi_stream_one;
 
 /* gemv_stream.c: two matrices of one x, which the first one's launch would take or make. Pairs: formats that published mixtures put side by side. */

@@ -1,6 +1,7 @@
 /* Matrix times one row, for cards that copy memory to LDS by themselves (IE_COPIES): the bits of ie_gemv_FORMAT.
  *
  *   ie_gemv_FORMAT_s         y[r] = row r . x (+ bias[r]) (+ res[r]); x is Q8, or the launch makes it: RMSNorm of a row
+ *   ie_gemv_FORMAT_s_shared  the same, where some tiles are shared by workgroups
  *   ie_gemv_FORMAT_s_OTHER   the same, and y2[r] = row r of another matrix . x (+ bias2[r])
  *
  * A workgroup takes tile after tile, `step` (the grid) apart; its 8 or 16 waves share out each tile's segments, the same ones in each tile. A wave has
@@ -8,6 +9,7 @@
  * before this one are through. So loads need no registers and never stand still.
  *
  * RMSNorm: each workgroup makes all of x for itself, which takes less time than a launch does to end; one of them leaves it in memory for later launches.
+ * Shared tiles: those that are left when there is none for each workgroup are shared by 2^parts_log each; a part is some of the segments, and what a workgroup does first.
  * Two matrices: the first workgroups, one.g.step of them, share out the tiles of one, those after them the tiles of the other.
  *
  * Operands: as gemv.c. Launch: 256 or 512 lanes, x = any number of workgroups up to the tiles; LDS beyond the static: the Q8 blocks of x (64 bytes each), then
@@ -24,17 +26,26 @@ typedef struct {
 } stream_lds;
 
 typedef struct {
-    uint32_t i0, i1, seg; /* the wave's units of a tile, its first segment */
-    uint32_t tile, i;     /* the next unit to ask for */
-    uint32_t to;          /* its place in the ring */
+    uint32_t seg, i0, i1;        /* of each of the workgroup's own tiles: the wave's first segment, its units */
+    uint32_t rest_seg, r0, r1;   /* of the tile that it shares; r0 == r1: none */
+    uint32_t tile, i, end, next; /* the next unit to ask for, the end of the wave's in this tile, the tile after it */
+    uint32_t to;                 /* the unit's place in the ring */
     IE_LDS uint32_t *ring;
     IE_LDS uint64_t *arrived; /* of each place */
 } stream;
 
+/* Tiles that are shared (none without SHARED); those before them workgroups have for themselves. */
+IE_INLINE uint32_t shared_tiles(const ie_abi_stream_one *a, const bool SHARED) { return SHARED ? a->rest : 0u; }
+IE_INLINE uint32_t unshared_tiles(const ie_abi_stream_one *a, const bool SHARED) { return ie_ntiles(a->g.rows) - shared_tiles(a, SHARED); }
+/* To the next of the workgroup's own tiles, if there is one, and the wave has a segment of it. */
+IE_INLINE void stream_turn(const ie_abi_stream_one *a, const bool SHARED, stream *s) {
+    s->tile = s->i0 != s->i1 && s->next < unshared_tiles(a, SHARED) ? s->next : ie_ntiles(a->g.rows);
+    s->i = s->i0, s->end = s->i1, s->next = ie_stream_next(s->next, a->g.step);
+}
 /* Asks for the next unit, if there is one. */
-IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_gemv *a, stream *s) {
-    uint32_t tiles = ie_ntiles(a->rows);
-    if (s->tile >= tiles) return;
+IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_stream_one *o, const bool SHARED, stream *s) {
+    const ie_abi_gemv *a = &o->g;
+    if (s->tile >= ie_ntiles(a->rows)) return;
     if (ie_lane() == 0u) {
         words tile = a->w + (uint64_t)s->tile * ie_gpu_tile_words(f, a->nblk);
         uint32_t bytes = 4u * ie_gpu_part_words(f, ie_gpu_unit_blocks(s->i, a->nblk));
@@ -46,15 +57,22 @@ IE_INLINE void stream_ask(ie_gpu_format f, const ie_abi_gemv *a, stream *s) {
             ie_copy(to + ie_gpu_unit_words(f), (IE_GLOBAL const uint16_t *)(tile + ie_gpu_units_words(f, a->nblk)) + ie_gpu_apart(s->i, 0u), 2u * IE_TILE_ROWS, arrived);
     }
     s->to = ie_ring_next(s->to, a->ahead);
-    if (++s->i == s->i1) s->i = s->i0, s->tile = ie_stream_next(s->tile, a->step);
+    if (++s->i == s->end) stream_turn(o, SHARED, s);
 }
 
-IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, uint32_t wg, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
-    uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = ie_stream_seg(nseg, wave + 1u, a->waves);
-    stream s = {.seg = ie_stream_seg(nseg, wave, a->waves), .tile = wg};
-    s.i0 = s.i = ie_seg_unit(s.seg, a->nblk), s.i1 = ie_seg_unit(seg1, a->nblk);
+IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_stream_one *o, const bool SHARED, uint32_t wg, IE_LDS uint32_t *rings, IE_LDS uint64_t *arrived) {
+    const ie_abi_gemv *a = &o->g;
+    uint32_t nseg = ie_nseg(a->nblk), wave = ie_wave(), seg1 = ie_stream_seg(nseg, wave + 1u, a->waves), rest = ie_rest_tile(wg, o->parts_log);
+    stream s = {.seg = ie_stream_seg(nseg, wave, a->waves), .next = wg};
+    s.i0 = ie_seg_unit(s.seg, a->nblk), s.i1 = ie_seg_unit(seg1, a->nblk);
     s.ring = rings + wave * a->ahead * ie_gpu_place_words(f), s.arrived = arrived + wave * RING_MAX;
-    if (s.i0 == s.i1) s.tile = ie_ntiles(a->rows); /* fewer segments than waves */
+    if (rest < shared_tiles(o, SHARED)) {
+        uint32_t part = ie_rest_part(wg, o->parts_log), from = ie_rest_seg(nseg, part, o->parts_log), n = ie_rest_seg(nseg, part + 1u, o->parts_log) - from;
+        s.rest_seg = from + ie_stream_seg(n, wave, a->waves);
+        s.r0 = ie_seg_unit(s.rest_seg, a->nblk), s.r1 = ie_seg_unit(from + ie_stream_seg(n, wave + 1u, a->waves), a->nblk);
+    }
+    if (s.r0 != s.r1) s.tile = unshared_tiles(o, SHARED) + rest, s.i = s.r0, s.end = s.r1;
+    else stream_turn(o, SHARED, &s);
     if (ie_lane() < a->ahead) ie_arrive_new(s.arrived + ie_lane(), 1u);
     ie_arrive_ready();
     ie_wave_sync();
@@ -63,8 +81,8 @@ IE_INLINE stream stream_new(ie_gpu_format f, const ie_abi_gemv *a, uint32_t wg, 
 /* What is asked for before a row to be normed: less than the ring holds, since loads of the row wait behind what the card has to bring for all units. */
 IE_INLINE uint32_t stream_early(uint32_t ahead) { return (ahead + 1u) / 2u; }
 /* The next n units. */
-IE_INLINE void stream_fill(ie_gpu_format f, const ie_abi_gemv *a, uint32_t n, stream *s) {
-    for (uint32_t k = 0; k < n; k++) stream_ask(f, a, s);
+IE_INLINE void stream_fill(ie_gpu_format f, const ie_abi_stream_one *a, const bool SHARED, uint32_t n, stream *s) {
+    for (uint32_t k = 0; k < n; k++) stream_ask(f, a, SHARED, s);
 }
 
 /* x as it is, to LDS, by a copy that *arrived counts. */
@@ -164,6 +182,32 @@ IE_INLINE void row_norm(const ie_abi_stream_one *o, uint32_t wg, eight e[EIGHTS]
     ie_barrier();
 }
 
+/* ---- shared tiles ---------------------------------------------------------------------------------------------------------------- */
+
+/* The sums of their segments go to memory, each with a mark in one word of 64 bits, so that who reads one has the other, too, and nothing has to be ordered by a fence, which
+ * takes microseconds while copies are under way. The workgroup with a tile's last part waits for all of them, adds them up and takes the marks off. It waits for workgroups
+ * of lower numbers only, which have begun before it, and for what they do first. */
+IE_INLINE IE_GLOBAL uint64_t *shared_sum(const ie_abi_stream_one *a, uint32_t rest, uint32_t seg) { return a->sums + (rest * IE_MAX_SEGS + seg) * IE_TILE_ROWS + ie_lane(); }
+IE_INLINE void shared_join(const ie_abi_stream_one *a, uint32_t rest, ends e) {
+    const uint32_t nseg = ie_nseg(a->g.nblk);
+    IE_GLOBAL uint64_t *p = shared_sum(a, rest, 0u);
+    float v[IE_MAX_SEGS], sum;
+    bool all;
+    do {
+        all = true;
+#pragma unroll
+        for (uint32_t k = 0; k < IE_MAX_SEGS; k++) {
+            ie_two x = k < nseg ? ie_two_get(p + k * IE_TILE_ROWS) : (ie_two){0u, 1u};
+            v[k] = ie_f32_of(x.lo), all = all && x.hi;
+        }
+    } while (!all);
+    sum = v[0];
+#pragma unroll
+    for (uint32_t k = 1; k < IE_MAX_SEGS; k++) sum = k < nseg ? sum + v[k] : sum;
+    for (uint32_t k = 0; k < nseg; k++) ie_two_put(p + k * IE_TILE_ROWS, 0u, 0u);
+    put(&a->g, (unshared_tiles(a, true) + rest) * IE_TILE_ROWS + ie_lane(), 0u, sum, e);
+}
+
 /* n words of row r of a field in LDS; as `field` of gemv.c. */
 IE_INLINE void field_lds(const IE_LDS uint32_t *at, uint32_t n, uint32_t r, uint32_t *out) {
 #pragma unroll
@@ -202,32 +246,37 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
 
 /* By workgroup wg of those that the matrix has. */
 #define GEMV_STREAM(F, KIND, BIAS, ROW) \
-    IE_INLINE void stream_##F(const ie_abi_stream_one *a, uint32_t wg, IE_LDS stream_lds *m) { \
+    IE_INLINE void stream_##F(const ie_abi_stream_one *a, const bool SHARED, uint32_t wg, IE_LDS stream_lds *m) { \
         IE_LDS uint32_t *x = ie_lds_more; \
-        const uint32_t nblk = a->g.nblk, nseg = ie_nseg(nblk), r = ie_lane(), tiles = ie_ntiles(a->g.rows); \
+        const uint32_t nblk = a->g.nblk, nseg = ie_nseg(nblk), r = ie_lane(), own = unshared_tiles(a, SHARED); \
         ie_dep_go(); \
         eight e8[EIGHTS]; \
         if (a->row) eight_weights(&a->g, e8); \
         if (ie_tid() == 0u) ie_arrive_new(&m->x_arrived, 1u); \
-        stream s = stream_new(ROW, &a->g, wg, x + nblk * IE_Q8_WORDS, m->arrived); \
-        const uint32_t early = a->row ? stream_early(a->g.ahead) : a->g.ahead; \
-        stream_fill(ROW, &a->g, early, &s); \
+        stream s = stream_new(ROW, a, SHARED, wg, x + nblk * IE_Q8_WORDS, m->arrived); \
+        const uint32_t early = a->row ? stream_early(a->g.ahead) : a->g.ahead, rest = ie_rest_tile(wg, a->parts_log); \
+        /* its last wave adds up the tile of which the workgroup has the last part */ \
+        const bool joins = rest < shared_tiles(a, SHARED) && !ie_rest_part(wg + 1u, a->parts_log) && ie_wave() + 1u == a->g.waves; \
+        ends last = {0.0f, 0.0f}; \
+        stream_fill(ROW, a, SHARED, early, &s); \
         ie_barrier(); \
         ie_dep_wait(); \
         if (a->row) row_squares_all(a, e8, m->sums); \
         else row_take(&a->g, x, &m->x_arrived); \
-        stream_fill(ROW, &a->g, a->g.ahead - early, &s); \
+        stream_fill(ROW, a, SHARED, a->g.ahead - early, &s); \
         if (a->row) row_norm(a, wg, e8, x, m->sums); \
-        uint32_t place = 0u, phase = 0u; \
-        for (uint32_t tile = wg, k = 0u; tile < tiles; tile = ie_stream_next(tile, a->g.step), k++) { \
+        if (joins) last = ends_of(&a->g, (own + rest) * IE_TILE_ROWS + r, 0u); \
+        uint32_t place = 0u, phase = 0u, tile = wg; \
+        bool shared = SHARED && s.r0 != s.r1; /* the wave's part of a shared tile comes first */ \
+        for (uint32_t k = 0u; shared || tile < own;) { \
             IE_LDS float *to = m->sums + k % 2u * IE_MAX_SEGS * 32u + r; \
-            const uint32_t row = tile * IE_TILE_ROWS + r; \
-            const bool mine = ie_wave_turn(k, a->g.waves) == ie_wave(); \
-            uint32_t seg = s.seg, end = ie_seg_unit(seg + 1u, nblk); \
+            const uint32_t row = tile * IE_TILE_ROWS + r, i0 = shared ? s.r0 : s.i0, i1 = shared ? s.r1 : s.i1; \
+            const bool mine = !shared && ie_wave_turn(k, a->g.waves) == ie_wave(); \
+            uint32_t seg = shared ? s.rest_seg : s.seg, end = ie_seg_unit(seg + 1u, nblk); \
             float acc = 0.0f; \
             ends e = {0.0f, 0.0f}; \
             if (mine) e = ends_of(&a->g, row, 0u); \
-            for (uint32_t i = s.i0; i < s.i1; i++) { \
+            for (uint32_t i = i0; i < i1; i++) { \
                 const IE_LDS uint32_t *at = s.ring + place * ie_gpu_place_words(ROW); \
                 uint32_t nb = ie_gpu_unit_blocks(i, nblk); \
                 unit u; \
@@ -240,20 +289,31 @@ IE_INLINE void x_lds(const IE_LDS uint32_t *at, uint32_t *out) {
                         if (b < nb) { STREAM_BLOCK(F, KIND, BIAS, ROW) } \
                 } \
                 if (i + 1u == end) { \
-                    to[seg * 32u] = acc, acc = 0.0f; \
-                    seg++, end = ie_seg_unit(seg + 1u, nblk); \
+                    if (shared) ie_two_put(shared_sum(a, rest, seg), ie_bits_of(acc), 1u); \
+                    else to[seg * 32u] = acc; \
+                    acc = 0.0f, seg++, end = ie_seg_unit(seg + 1u, nblk); \
                 } \
                 ie_wave_sync(); /* all lanes have read it */ \
-                stream_ask(ROW, &a->g, &s); \
+                stream_ask(ROW, a, SHARED, &s); \
                 place = ie_ring_next(place, a->g.ahead), phase ^= place == 0u; \
+            } \
+            if (shared) { \
+                shared = false; \
+                continue; \
             } \
             ie_barrier(); \
             if (mine) put(&a->g, row, 0u, seg_sum(to, 32u, nseg), e); \
+            tile = ie_stream_next(tile, a->g.step), k++; \
         } \
+        if (joins) shared_join(a, rest, last); \
     } \
     IE_KERNEL(512) ie_gemv_##F##_s(ie_abi_stream_one a) { \
         static IE_LDS_VAR stream_lds m; \
-        stream_##F(&a, ie_wg_x(), &m); \
+        stream_##F(&a, false, ie_wg_x(), &m); \
+    } \
+    IE_KERNEL(512) ie_gemv_##F##_s_shared(ie_abi_stream_one a) { \
+        static IE_LDS_VAR stream_lds m; \
+        stream_##F(&a, true, ie_wg_x(), &m); \
     }
 
 #define STREAM(F, KIND, BIAS) GEMV_STREAM(F, KIND, BIAS, row_##F)
@@ -280,10 +340,10 @@ IE_INLINE ie_abi_stream_one stream_other(const ie_abi_stream_two *a) {
 #define STREAM_TWO(F, FORMAT_F, G, FORMAT_G) \
     IE_KERNEL(512) ie_gemv_##F##_s_##G(ie_abi_stream_two a) { \
         static IE_LDS_VAR stream_lds m; \
-        if (ie_wg_x() < a.one.g.step) stream_##F(&a.one, ie_wg_x(), &m); \
+        if (ie_wg_x() < a.one.g.step) stream_##F(&a.one, false, ie_wg_x(), &m); \
         else { \
             const ie_abi_stream_one other = stream_other(&a); \
-            stream_##G(&other, ie_wg_x() - a.one.g.step, &m); \
+            stream_##G(&other, false, ie_wg_x() - a.one.g.step, &m); \
         } \
     }
 IE_STREAM_PAIRS(STREAM_TWO)

@@ -279,6 +279,17 @@ IE_INLINE uint32_t ie_atomic_add(IE_GLOBAL uint32_t *p, uint32_t v) {
 IE_INLINE void ie_atomic_max(IE_GLOBAL uint32_t *p, uint32_t v) {
     __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
 }
+/* Two words as one: who reads one sees the other that was written with it. */
+IE_INLINE void ie_two_put(IE_GLOBAL uint64_t *p, uint32_t lo, uint32_t hi) {
+    __scoped_atomic_store_n(p, (uint64_t)hi << 32 | lo, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+}
+typedef struct {
+    uint32_t lo, hi;
+} ie_two;
+IE_INLINE ie_two ie_two_get(IE_GLOBAL uint64_t *p) {
+    uint64_t v = __scoped_atomic_load_n(p, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+    return (ie_two){(uint32_t)v, (uint32_t)(v >> 32)};
+}
 IE_INLINE uint32_t ie_lds_add(IE_LDS uint32_t *p, uint32_t v) {
     return __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_WRKGRP);
 }

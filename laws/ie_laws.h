@@ -232,7 +232,22 @@ static inline int law_wave_turn(uint32_t waves, uint32_t i, uint32_t d) {
     uint32_t a = ie_wave_turn(i, waves), b = ie_wave_turn(i + d, waves);
     return a < waves && b < waves && (a == b) == (d == 0u);
 }
-/* Shared tiles: the workgroups' segments follow each other from the first to the last, none has two more than another, and they are of no more tiles than a workgroup
+/* Shared tiles: every segment s of tile `tile` of `rest` is in exactly one part, that of one of the tile's 2^lg workgroups; no other
+ * workgroup has the tile; no part is empty, none has two segments more than another. */
+static inline int law_rest_cover(uint32_t rest, uint32_t lg, uint32_t n, uint32_t wg, uint32_t s) {
+    if (rest > 65536u || lg > 4u || n > IE_MAX_SEGS || n < 1u << lg || wg >= rest << lg || s >= n) return LAW_OUT;
+    uint32_t tile = ie_rest_tile(wg, lg), part = ie_rest_part(wg, lg), parts = 1u << lg, count = 0u;
+    if (tile >= rest || part >= parts || tile * parts + part != wg) return LAW_BROKEN;
+    if (ie_rest_seg(n, 0u, lg) != 0u || ie_rest_seg(n, parts, lg) != n) return LAW_BROKEN;
+    for (uint32_t k = 0u; k < 16u; k++) {
+        if (k >= parts) break;
+        uint32_t b = ie_rest_seg(n, k, lg), e = ie_rest_seg(n, k + 1u, lg);
+        if (e - b != n / parts && e - b != n / parts + 1u) return LAW_BROKEN;
+        count += s >= b && s < e;
+    }
+    return count == 1u;
+}
+/* Shared tiles of several tokens: the workgroups' segments follow each other from the first to the last, none has two more than another, and they are of no more tiles than a workgroup
  * has records for; every segment is one tile's. */
 /*@ assigns \nothing; ensures \result != LAW_BROKEN; */
 static inline int law_shared_cover(uint32_t units, uint32_t each, uint32_t more, uint32_t wg, uint32_t g) {

@@ -153,7 +153,9 @@ static inline gpu_gdn_parts gpu_gdn_parts_of(const ie_state_desc *d) {
 #define GPU_REST_TILES 1024u
 #define GPU_REST_SUMS (GPU_REST_COUNT + 4u * GPU_REST_TILES)
 #define GPU_REST_BYTES (13u << 20)
-#define GPU_SCRATCH_MATS (GPU_REST_SUMS + GPU_REST_BYTES) /* what matrices use of the scratch, from its begin on */
+#define GPU_ONE_TILES 128u                           /* shared tiles of one token (kernels/gemv_stream.c): their sums, zero between launches */
+#define GPU_ONE_SUMS (GPU_REST_SUMS + GPU_REST_BYTES)
+#define GPU_SCRATCH_MATS (GPU_ONE_SUMS + GPU_ONE_TILES * IE_MAX_SEGS * 256u) /* what matrices use of the scratch, from its begin on */
 uint64_t gpu_scratch_bytes(const ie_state_desc *d, const ie_oplist *l, const gpu_attn_choice *c);
 /* Partials of 8 pages of the step's longest sequence. Launches of attention depend on it, on the batch's size and on where its
  * sequences begin, and on nothing else of the step. */

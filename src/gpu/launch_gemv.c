@@ -21,10 +21,10 @@
 enum { ONE, DOT, MMA, MMA_MORE, GROUPS };
 static const uint32_t group_tokens[GROUPS] = {1, 4, 8, 16};
 static const struct {
-    const char *gemv[GROUPS], *stream[3], *embed; /* stream: 1, 8, 16 tokens */
+    const char *gemv[GROUPS], *stream[4], *embed; /* stream: 1, 8, 16 tokens; 1 with shared tiles */
 } names[IE_F_COUNT] = {
 #define ROW(NAME, FORMAT, N0, N1, PER, APART) \
-    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, {"ie_gemv_" #NAME "_s", "ie_gemv_" #NAME "_s8", "ie_gemv_" #NAME "_s16"}, "ie_embed_" #NAME},
+    [IE_F_##FORMAT] = {{"ie_gemv_" #NAME, "ie_gemv_" #NAME "_t4", "ie_gemv_" #NAME "_t8", "ie_gemv_" #NAME "_t16"}, {"ie_gemv_" #NAME "_s", "ie_gemv_" #NAME "_s8", "ie_gemv_" #NAME "_s16", "ie_gemv_" #NAME "_s_shared"}, "ie_embed_" #NAME},
     IE_GPU_FORMATS(ROW)
 #undef ROW
 };
@@ -107,12 +107,11 @@ static uint32_t stream_waves(const gpu_run *r, const ie_mat *m, uint32_t tiles) 
     uint32_t ahead = ring_of(r, m, x_bytes(m) + STREAM_LDS, IE_STREAM_WAVES), each = (ie_gpu_units(ie_nblk(m->cols)) + IE_STREAM_WAVES - 1u) / IE_STREAM_WAVES;
     return tiles <= r->card->units && (ahead >= 2u || ahead >= each) ? IE_STREAM_WAVES : IE_WG_WAVES;
 }
-/* Workgroups for a matrix: some units of the card are left to the next launch where all of this one's weights are soon on their way, since they fit LDS; so the next
- * one's are, too, when this one ends. Not where the launch has a norm to make first. */
+/* Workgroups for a matrix: a few units of the card are left to the next launch, whose weights then are on their way when this one ends; a quarter of them where this one's
+ * fit LDS, and so are soon on their way. None where the launch has a norm to make first. */
 static uint32_t stream_step(const gpu_run *r, const ie_mat *m) {
-    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units;
-    if (!r->lead && m->bytes <= (uint64_t)units * r->card->lds_per_group) units -= units / 4u;
-    return tiles <= r->card->units ? tiles : units;
+    uint32_t tiles = ie_ntiles(m->rows), units = r->card->units, part = m->bytes <= (uint64_t)units * r->card->lds_per_group ? 4u : 32u;
+    return tiles <= units ? tiles : r->lead ? units : units - units / part;
 }
 /* *a: nblk, waves, ring and grid of a launch of one token. False: the matrix is not to be streamed, or there is no room. */
 static bool stream_one(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a) {
@@ -139,13 +138,26 @@ static void lead_of(const gpu_run *r, const ie_op *op, ie_abi_stream_one *s) {
     s->row = gpu_at(r, norm->src, norm->src_at);
     s->g.norm = (ie_abi_norm){.w = r->weights + r->w->vec[norm->vec].off, .out = gpu_out(&of, norm, norm->n), .eps = norm->eps};
 }
+/* The tiles that are left when each workgroup has had its own, if they are to be shared: by 2^lg workgroups each, as many as there are for each, and as a row has segments. */
+static uint32_t rest_of(uint32_t tiles, uint32_t groups, uint32_t nseg, uint32_t *lg) {
+    uint32_t rest = tiles % groups, parts = 1;
+    for (*lg = 0; tiles > groups && rest && 2u * parts * rest <= groups && 2u * parts <= nseg; parts *= 2u) ++*lg;
+    return *lg ? rest : 0u;
+}
+/* One token: not where there are two or more for each workgroup, so that the others wait less for the last ones than the sharing costs; nor where a norm comes first. */
+static void share_one(const gpu_run *r, const ie_mat *m, ie_abi_stream_one *s) {
+    uint32_t tiles = ie_ntiles(m->rows), lg, rest = rest_of(tiles, s->g.step, ie_nseg(s->g.nblk), &lg);
+    if (s->row || tiles >= 2u * s->g.step || !rest || rest > GPU_ONE_TILES) return;
+    s->rest = rest, s->parts_log = lg, s->sums = r->scratch + GPU_ONE_SUMS;
+}
 /* One token (gemv_stream.c). *done: the matrix is for it. */
 static ie_status add_stream(const gpu_run *r, const ie_op *op, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
     ie_abi_stream_one s = {.g = a};
     *done = stream_one(r, m, &s.g);
     if (!*done) return IE_OK;
     lead_of(r, op, &s);
-    ie_status st = gpu_add(out, names[m->fmt->id].stream[0], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
+    share_one(r, m, &s);
+    ie_status st = gpu_add(out, names[m->fmt->id].stream[s.rest ? 3 : 0], s.g.step, 1, 32u * s.g.waves, &s, sizeof s, err);
     if (!st) out->v[out->n - 1u].lds = x_bytes(m) + ring_bytes(m, &s.g);
     return st;
 }
@@ -267,7 +279,7 @@ static bool pair_of(const gpu_run *r, const ie_op *op, ie_abi_stream_two *a, con
     *kernel = pair_kernel(one->fmt->id, other->fmt->id, &turn);
     if (!*kernel || one->cols != other->cols || r->card->units < 2u) return false;
     if (turn) one = other, other = &r->w->mat[op[0].mat];
-    uint32_t tiles = ie_ntiles(one->rows) + ie_ntiles(other->rows), units = r->card->units, x = x_bytes(one), waves = stream_waves(r, one, tiles);
+    uint32_t units = r->card->units, x = x_bytes(one), waves = IE_WG_WAVES;
     if (mat_streams(r, one) == mat_streams(r, other)) return false;
     ie_abi_gemv b = args_of(r, op + !turn, other);
     *a = (ie_abi_stream_two){.one.g = args_of(r, op + turn, one), .w = b.w, .y = b.y, .bias = b.bias, .rows = b.rows};

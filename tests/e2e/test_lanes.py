@@ -37,9 +37,10 @@ def test_attention(ie, units):
     assert "[       OK ] attn_split" in r.stdout + r.stderr
 
 
-def test_norm_in_a_matrix(ie):
-    r = ie.run("norm_leads", program="tests/test_gpu_mat", timeout=900, env={**LANES, "IE_GPU_TEST": "cuda", "IE_HSACO": str(BUILD / "ie_kernels.ptx")})
-    assert "[       OK ] norm_leads" in r.stdout + r.stderr
+@pytest.mark.parametrize("name", ["norm_leads", "shared"])
+def test_norm_in_a_matrix_and_shared_tiles(ie, name):
+    r = ie.run(name, program="tests/test_gpu_mat", timeout=900, env={**LANES, "IE_GPU_TEST": "cuda", "IE_HSACO": str(BUILD / "ie_kernels.ptx")})
+    assert f"[       OK ] {name}" in r.stdout + r.stderr
 
 
 def test_kernels_of_a_file(ie, tiny, tmp_path):

@@ -28,6 +28,7 @@ typedef struct {
     gpu_attn_choice attn;
     const gpu_mat_choice *mat_choice; /* NULL: the defaults */
     size_t launches; /* of the last step */
+    const char *kernel; /* of the first of its launches that belongs to a MATMUL */
 } gpu_rig;
 
 static const ie_op rig_op = {.layer = 3, .src = IE_NO_OFF, .dst = IE_NO_OFF, .q8 = IE_NO_OFF, .res = IE_NO_OFF, .mat = IE_NO_W,
@@ -175,7 +176,9 @@ static uint32_t rig_device(gpu_rig *r, const ie_step *s) {
     gpu_launches l = {0};
     GPU_OK(gpu_launch_list(&run, &r->l, 0, r->l.n, &l, err));
     dev_run(r->dev, &l);
-    r->launches = l.n;
+    r->launches = l.n, r->kernel = NULL;
+    for (size_t i = l.n; i-- > 0;)
+        if (r->l.ops[l.v[i].op].kind == OP_MATMUL) r->kernel = l.v[i].kernel;
     free(l.v);
     dev_get(r->dev, &b, r->batch, sizeof b);
     if (r->d.gdn.n_layer) ie_gdn_log_commit(&r->log, b.bad == 0);

@@ -173,6 +173,27 @@ static void waves(void **state) {
         }
 }
 
+/* A token's product whose last tiles are shared by workgroups, where the card streams: with 5 units 4 workgroups have a tile each and share 2, two of them one; or 5 have one and four of
+ * them share 1, which with more units is no more than theirs. Some times, since the marks beside sums have to go. */
+static void shared_of(const ie_format *f, uint32_t rows, uint32_t cols) {
+    const gpu_card *card = gpu_driver_card(dev.drv);
+    char what[80];
+    mat_rig a;
+    mat_open(&a, f, rows, cols, true, true);
+    for (uint32_t k = 0; k < 3; k++) {
+        snprintf(what, sizeof what, "%s %u x %u, tiles shared", f->name, rows, cols);
+        mat_step(&a, 1, what);
+        if (card->copies && card->units == 5u) assert_non_null(strstr(a.r.kernel, "_s_shared"));
+    }
+    rig_close(&a.r);
+}
+static void shared(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < IE_F_COUNT; i++)
+        if (ie_formats[i].dot != IE_FLOAT && (!small || i % 4u == 0)) shared_of(&ie_formats[i], 190, ie_formats[i].blocks == 8u ? 4096u : 4128u);
+    if (!small) shared_of(&ie_formats[IE_F_Q6_K], 190, 8704);
+}
+
 /* ---- IE_NORM_FUSE ------------------------------------------------------------------------------------------------------------ */
 
 enum { NORM_F32, NORM_BOTH, NORM_IN_PLACE, NORM_FORMS };
@@ -353,7 +374,7 @@ static void many_rows(void **state) {
 /* ---- modes -------------------------------------------------------------------------------------------------------------------- */
 
 static int run_all(void) {
-    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(waves), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(norm_leads), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest host[] = {cmocka_unit_test(layout)}, tests[] = {cmocka_unit_test(products), cmocka_unit_test(waves), cmocka_unit_test(shared), cmocka_unit_test(choices), cmocka_unit_test(norms), cmocka_unit_test(norm_leads), cmocka_unit_test(many), cmocka_unit_test(many_rows)};
     int failed = small ? 0 : cmocka_run_group_tests(host, NULL, NULL);
     const char *none = dev_open(&dev, "IE_HSACO", "/ie_kernels.hsaco", "/ie_kernels.ptx");
     if (none) {

@@ -100,6 +100,7 @@
     X(stream_tiles, (v[0], v[1]), 0, TILES, TILES - 1u)                                                                \
     X(wave_turn, (v[0] * 8u + 8u, v[1], v[2]), 0, 1, POS, 15)                                                          \
     X(ring_next, (v[0], v[1]), 0, ANY, ANY)                                                                            \
+    X(rest_cover, (v[0], v[1], (1u << v[1]) + v[2] % (17u - (1u << v[1])), v[0] ? v[3] % (v[0] << v[1]) : 0u, v[4]), 0, 65536, 4, 15, ANY, 15) \
     X(shared_cover, (v[0] + 1u, v[1], v[2] % (v[0] + 1u), v[3] % (v[0] + 1u), v[4]), 0, 65535, 127, ANY, ANY, ANY) \
     X(stream_lane, (v[0], v[1], v[2]), 0, 15, 2, 31) \
     X(stream_x, (v[0], v[1] * 8u + 8u, v[2] + 1u, v[3], v[4], v[7] < 4u ? v[3] ^ 1u : v[5], v[6]), 0, NBLK, 1, 2, NBLK - 1u, 175, NBLK - 1u, 175, 7) \
