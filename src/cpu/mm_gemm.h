@@ -258,7 +258,7 @@ static void ie_gemm_y(const ie_mm_args *a, ie_strip *p, uint32_t row, uint32_t t
 static void ie_gemm_strip(const ie_gemm_plan *pl, const ie_mm_args *a, ie_gemm_work *wk, ie_strip *p, uint32_t tile, uint32_t b,
                           uint32_t h0, uint32_t h1, uint32_t bytes) {
     const uint32_t nblk = ie_nblk(a->mat->cols), group = ie_q8_group(a->t);
-    const uint32_t calls = (a->t + IE_DECODE_T - 1u) / IE_DECODE_T * (h1 - h0);
+    const uint32_t calls = ie_tok_groups(a->t, IE_DECODE_T) * (h1 - h0);
     const uint8_t *next = p->next, *end = next + bytes;
     p->ahead = (bytes / (calls * p->nb) + 63u) / 64u * 64u;
     p->x_step = group * IE_Q8_WORDS;
