@@ -85,9 +85,9 @@ static ie_status add_one(const gpu_run *r, const ie_mat *m, uint32_t t, ie_abi_g
 
 /* Whether a card streams the matrix: it has to, or rows and tiles are many enough. */
 static bool long_rows(const ie_mat *m) { return ie_gpu_units(ie_nblk(m->cols)) >= IE_MAX_SEGS; }
-static bool mat_streams(const gpu_run *r, const ie_mat *m) {
-    bool many = ie_ntiles(m->rows) * 4u >= r->card->units * 3u;
-    return r->card->copies && m->fmt->dot != IE_FLOAT && ((long_rows(m) && many) || m->bytes >= STREAM_BYTES);
+bool gpu_mat_streams(const gpu_card *card, const ie_mat *m) {
+    bool many = ie_ntiles(m->rows) * 4u >= card->units * 3u;
+    return card->copies && m->fmt->dot != IE_FLOAT && ((long_rows(m) && many) || m->bytes >= STREAM_BYTES);
 }
 static uint32_t stream_groups(const gpu_run *r, const ie_mat *m) {
     uint32_t tiles = ie_ntiles(m->rows);
@@ -107,20 +107,30 @@ static uint32_t stream_waves(const gpu_run *r, const ie_mat *m, uint32_t tiles) 
     uint32_t ahead = ring_of(r, m, x_bytes(m) + STREAM_LDS, IE_STREAM_WAVES), each = (ie_gpu_units(ie_nblk(m->cols)) + IE_STREAM_WAVES - 1u) / IE_STREAM_WAVES;
     return tiles <= r->card->units && (ahead >= 2u || ahead >= each) ? IE_STREAM_WAVES : IE_WG_WAVES;
 }
+/* One token: the tiles that are left when each of `groups` has had its own, if they are to be shared: by 2^lg workgroups each, as many as there are for each, and as a row has
+ * segments. 0: not where there are two or more for each workgroup, so that the others wait less for the last ones than the sharing costs; nor where a norm comes first. */
+static uint32_t rest_one(const gpu_run *r, const ie_mat *m, uint32_t groups, uint32_t *lg) {
+    uint32_t tiles = ie_ntiles(m->rows), rest = tiles % groups, parts = 1;
+    *lg = 0;
+    if (r->lead || tiles <= groups || tiles >= 2u * groups || rest > GPU_ONE_TILES) return 0;
+    for (; rest && 2u * parts * rest <= groups && 2u * parts <= ie_nseg(ie_nblk(m->cols)); parts *= 2u) ++*lg;
+    return *lg ? rest : 0u;
+}
 /* Workgroups for a matrix: a few units of the card are left to the next launch, whose weights then are on their way when this one ends; a quarter of them where this one's
- * fit LDS, and so are soon on their way. None where the launch has a norm to make first, nor where the last tiles are shared (share_one), which 128 instead of 132 do more slowly. */
+ * fit LDS, and so are soon on their way. None where the launch has a norm to make first, nor where all of them share the last tiles, which 128 instead of 132 do more slowly. */
 static uint32_t stream_step(const gpu_run *r, const ie_mat *m) {
     const uint32_t tiles = ie_ntiles(m->rows), units = r->card->units;
     const bool fits = m->bytes <= (uint64_t)units * r->card->lds_per_group;
+    uint32_t lg;
     if (tiles <= units) return tiles;
-    if (r->lead || (!fits && tiles < 2u * units)) return units;
+    if (r->lead || (!fits && rest_one(r, m, units, &lg))) return units;
     return units - units / (fits ? 4u : 32u);
 }
 /* *a: nblk, waves, ring and grid of a launch of one token. False: the matrix is not to be streamed, or there is no room. */
 static bool stream_one(const gpu_run *r, const ie_mat *m, ie_abi_gemv *a) {
     a->nblk = ie_nblk(m->cols), a->waves = stream_waves(r, m, ie_ntiles(m->rows)), a->step = stream_step(r, m);
     a->ahead = ring_of(r, m, x_bytes(m) + STREAM_LDS, a->waves);
-    return mat_streams(r, m) && a->ahead != 0u;
+    return gpu_mat_streams(r->card, m) && a->ahead != 0u;
 }
 
 static bool streams(const gpu_run *r, const ie_op *mm) {
@@ -141,17 +151,10 @@ static void lead_of(const gpu_run *r, const ie_op *op, ie_abi_stream_one *s) {
     s->row = gpu_at(r, norm->src, norm->src_at);
     s->g.norm = (ie_abi_norm){.w = r->weights + r->w->vec[norm->vec].off, .out = gpu_out(&of, norm, norm->n), .eps = norm->eps};
 }
-/* The tiles that are left when each workgroup has had its own, if they are to be shared: by 2^lg workgroups each, as many as there are for each, and as a row has segments. */
-static uint32_t rest_of(uint32_t tiles, uint32_t groups, uint32_t nseg, uint32_t *lg) {
-    uint32_t rest = tiles % groups, parts = 1;
-    for (*lg = 0; tiles > groups && rest && 2u * parts * rest <= groups && 2u * parts <= nseg; parts *= 2u) ++*lg;
-    return *lg ? rest : 0u;
-}
-/* One token: not where there are two or more for each workgroup, so that the others wait less for the last ones than the sharing costs; nor where a norm comes first. */
+/* The launch's last tiles, if they are to be shared. */
 static void share_one(const gpu_run *r, const ie_mat *m, ie_abi_stream_one *s) {
-    uint32_t tiles = ie_ntiles(m->rows), lg, rest = rest_of(tiles, s->g.step, ie_nseg(s->g.nblk), &lg);
-    if (s->row || tiles >= 2u * s->g.step || !rest || rest > GPU_ONE_TILES) return;
-    s->rest = rest, s->parts_log = lg, s->sums = r->scratch + GPU_ONE_SUMS;
+    uint32_t lg, rest = rest_one(r, m, s->g.step, &lg);
+    if (rest) s->rest = rest, s->parts_log = lg, s->sums = r->scratch + GPU_ONE_SUMS;
 }
 /* One token (gemv_stream.c). *done: the matrix is for it. */
 static ie_status add_stream(const gpu_run *r, const ie_op *op, const ie_mat *m, ie_abi_gemv a, bool *done, gpu_launches *out, ie_error *err) {
@@ -202,7 +205,7 @@ static bool stream_tokens_fit(const gpu_run *r, const ie_mat *m, uint32_t tokens
     } ways[] = {{13, 2}, {11, 2}, {9, 2}, {7, 2}, {13, 1}, {11, 1}, {9, 1}, {7, 1}};
     const uint32_t nblk = ie_nblk(m->cols), slot = tokens * 128u, tiles = ie_ntiles(m->rows), most = tokens == 16u ? 12u : 16u; /* waves: by their registers */
     const uint32_t fixed = 4u * ie_stream_group(nblk + 1u, 0u, tokens, planes[m->fmt->dot]) + 8u * ie_gpu_units(nblk);
-    if (!mat_streams(r, m)) return false;
+    if (!gpu_mat_streams(r->card, m)) return false;
     s->g.step = stream_groups(r, m);
     if (whole_fits(r, m, tokens, fixed, s, lds)) return true;
     if (tiles > r->card->units) share_rest(r, tiles % r->card->units, tokens, s);
@@ -283,7 +286,7 @@ static bool pair_of(const gpu_run *r, const ie_op *op, ie_abi_stream_two *a, con
     if (!*kernel || one->cols != other->cols || r->card->units < 2u) return false;
     if (turn) one = other, other = &r->w->mat[op[0].mat];
     uint32_t units = r->card->units, x = x_bytes(one), waves = IE_WG_WAVES;
-    if (mat_streams(r, one) == mat_streams(r, other)) return false;
+    if (gpu_mat_streams(r->card, one) == gpu_mat_streams(r->card, other)) return false;
     ie_abi_gemv b = args_of(r, op + !turn, other);
     *a = (ie_abi_stream_two){.one.g = args_of(r, op + turn, one), .w = b.w, .y = b.y, .bias = b.bias, .rows = b.rows};
     b.waves = a->one.g.waves = waves;
@@ -396,9 +399,4 @@ ie_status gpu_launch_embed(const gpu_run *r, const ie_op *op, gpu_launches *out,
     ie_abi_embed a = {.w = r->weights + m->off, .y = gpu_at(r, op->dst, op->dst_at), .batch = r->batch, .n = op->n, .y_ld = op->dst_ld,
                       .scale = op->scale};
     return gpu_add(out, names[m->fmt->id].embed, ie_gpu_units(ie_nblk(m->cols)), r->step->n, 32, &a, sizeof a, err);
-}
-
-bool gpu_mat_streams(const gpu_card *card, const ie_mat *m) {
-    const gpu_run r = {.card = card};
-    return mat_streams(&r, m);
 }
